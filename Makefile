@@ -1,0 +1,54 @@
+# Every target does its own set-up. `make` alone says what there is.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+UV     := $(shell command -v uv 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test quick lint format bench lock clean
+
+help: ## Say what make can do
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY) ## Create .venv from the lock file (with uv when it is there)
+
+$(READY): requirements.lock pyproject.toml
+ifneq ($(UV),)
+	@test -x $(BIN)/python || $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --require-hashes -r requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-build-isolation --no-deps --editable .
+else
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+endif
+	@touch $@
+
+serve: $(READY) ## Start the server on 127.0.0.1:7337 (ARGS="--port 0 --json" adds flags)
+	@exec $(BIN)/dragoman serve $(ARGS)
+
+test: $(READY) ## Run the whole suite
+	$(BIN)/python -m pytest $(ARGS)
+
+quick: $(READY) ## Run the suite without its slow tests
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+lint: $(READY) ## Format check, lint rules, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## Format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Measure speed beside a ceiling from the same run
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(READY) ## Renew requirements.lock (needs uv)
+	$(UV) pip compile --quiet --upgrade --universal --group dev pyproject.toml --generate-hashes --no-header -o requirements.lock
+
+clean: ## Remove what make created
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,160 @@
+"""What the hub refuses, as types. Each dialect maps them to its own error form in one table."""
+
+from __future__ import annotations
+
+
+class HubError(Exception):
+    """Base of everything the hub refuses. ``code`` is stable; the message is for people."""
+
+    code = "internal"
+
+
+class UnknownSession(HubError):
+    """No such session, or none that this principal may see: the two answer alike (invariant 12)."""
+
+    code = "unknown_session"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"no session {session!r}")
+        self.session = session
+
+
+class Gone(HubError):
+    """The log no longer reaches back to that cursor: retention or a delete dropped it."""
+
+    code = "gone"
+
+    def __init__(self, session: str, floor: int | None) -> None:
+        where = "it was dropped" if floor is None else f"it starts at {floor}"
+        super().__init__(f"the log of session {session!r} is gone before that cursor: {where}")
+        self.session = session
+        self.floor = floor
+
+
+class NotPermitted(HubError):
+    """The principal may see the session but not do this."""
+
+    code = "not_permitted"
+
+    def __init__(self, right: str) -> None:
+        super().__init__(f"this needs the {right} right")
+        self.right = right
+
+
+class Busy(HubError):
+    """A turn is open and the caller asked not to wait behind it."""
+
+    code = "busy"
+
+    def __init__(self, turn: str) -> None:
+        super().__init__("a turn is running")
+        self.turn = turn
+
+
+class Closed(HubError):
+    """The session is closed: nothing runs in it any more."""
+
+    code = "closed"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"session {session!r} is closed")
+
+
+class NotRunning(HubError):
+    """There is no live executor for this: the program ended, or was never started."""
+
+    code = "not_running"
+
+
+class AlreadyRunning(HubError):
+    """The executor is live: it cannot be started twice."""
+
+    code = "already_running"
+
+
+class Unsupported(HubError):
+    """This session's agent cannot do that (a terminal without a driver takes no prompt)."""
+
+    code = "unsupported"
+
+
+class UnknownTurn(HubError):
+    """No such turn is open."""
+
+    code = "unknown_turn"
+
+    def __init__(self, turn: str) -> None:
+        super().__init__(f"turn {turn!r} is not open")
+        self.turn = turn
+
+
+class UnknownDecision(HubError):
+    """This session never had that decision."""
+
+    code = "unknown_decision"
+
+    def __init__(self, decision: str) -> None:
+        super().__init__(f"no decision {decision!r}")
+        self.decision = decision
+
+
+class AlreadyResolved(HubError):
+    """Someone was first (invariant 4). Carries the outcome that stands."""
+
+    code = "already_resolved"
+
+    def __init__(self, decision: str, outcome: str) -> None:
+        super().__init__(f"decision {decision!r} is already {outcome}")
+        self.decision = decision
+        self.outcome = outcome
+
+
+class InvalidAnswer(HubError):
+    """The answer does not fit the decision that is open; it stays open."""
+
+    code = "invalid_answer"
+
+
+class ConflictingRepeat(HubError):
+    """This client message id was used before with other content."""
+
+    code = "conflicting_repeat"
+
+    def __init__(self, client_message_id: str) -> None:
+        super().__init__(f"client message id {client_message_id!r} was already used with other content")
+
+
+class InvalidSize(HubError):
+    """A terminal size outside the named limits. Nothing was touched."""
+
+    code = "invalid_size"
+
+
+class InvalidRequest(HubError):
+    """Something the caller asked for cannot be: a missing folder, an unknown program, a bad value."""
+
+    code = "invalid_request"
+
+
+class InputRefused(HubError):
+    """The program does not read its input and the buffer that holds it is full. Nothing was written."""
+
+    code = "input_refused"
+
+
+class LimitReached(HubError):
+    """A named limit stands in the way. The message names it."""
+
+    code = "limit_reached"
+
+
+class StorageUnavailable(HubError):
+    """The journal cannot write now (disk full, say). Nothing was acknowledged; try again later."""
+
+    code = "storage_unavailable"
+
+
+class DataFolderError(HubError):
+    """The data folder cannot be used: in use, damaged, foreign or from a newer version. Nothing was changed."""
+
+    code = "data_folder"

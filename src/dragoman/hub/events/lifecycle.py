@@ -1,0 +1,121 @@
+"""A session's life: made, started, changed, ended; and the history it was given."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Fact, Json
+
+ErrorCategory = Literal[
+    "unauthorized", "out_of_credits", "rate_limited", "no_internet", "server_error", "other"
+]
+"""Why an agent stands in ``error``, in the words of coop's seed."""
+
+
+class SessionCreated(Fact, frozen=True, tag="session.created"):
+    """The first fact of every log.
+
+    ``kind`` says what runs turns (``terminal``, ``scripted``, ``native``, ``hooked``), ``agent`` which
+    one (``claude``, ``openai``, ``unknown``…). ``owner`` is the id of the principal that made it.
+    ``options`` is what that agent needs to be started again (a terminal's command, size, environment).
+    """
+
+    kind: str
+    agent: str
+    cwd: str
+    title: str
+    owner: str
+    options: dict[str, Json] = {}
+
+
+class SettingsChanged(Fact, frozen=True, tag="settings.changed"):
+    """Session settings that clients can see changed (``title``, ``model``, ``mode``, ``enable_mcp``…).
+
+    Only the changed keys are given; a null value removes the key. Never holds a secret.
+    """
+
+    changes: dict[str, Json]
+    by: str | None = None
+
+
+class SessionClosed(Fact, frozen=True, tag="session.closed"):
+    """No more turns will run here. The log stays until retention or a delete drops it."""
+
+    reason: str
+    by: str | None = None
+
+
+class AgentStarted(Fact, frozen=True, tag="agent.started"):
+    """An executor is live: from here to ``agent.exited`` the session may be running.
+
+    For a terminal: ``pid`` (which is also its process group and session), the clock tick it was started
+    at (``pid_start``, so that a reused pid is told apart), its size, and the tape offset of its first byte.
+    """
+
+    pid: int | None = None
+    pid_start: int | None = None
+    cols: int | None = None
+    rows: int | None = None
+    tape_offset: int | None = None
+    run: int = 1
+    agent_session: str | None = None
+
+
+class AgentExited(Fact, frozen=True, tag="agent.exited"):
+    """The executor ended. ``cause`` is ``exit``, ``signal``, ``closed`` or ``server-lost``.
+
+    ``code`` is the exit code and ``signal`` the number of the signal that killed it; both are null when nobody
+    can know them. ``bytes_read`` and ``bytes_written`` are a terminal's totals.
+    """
+
+    cause: str
+    code: int | None = None
+    signal: int | None = None
+    tape_offset: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+
+
+class StateChanged(Fact, frozen=True, tag="state.changed"):
+    """What the agent is doing, as far as evidence goes, and what that evidence was (``cause``).
+
+    States: starting, working, idle, prompt, error, exited, unknown. ``tape_offset`` ties it to the terminal's
+    bytes. ``last_message`` is the last text the agent said.
+    """
+
+    prev: str
+    next: str
+    cause: str
+    tape_offset: int | None = None
+    error_detail: str | None = None
+    error_category: ErrorCategory | None = None
+    last_message: str | None = None
+
+
+class HistoryMessage(Fact, frozen=True, tag="message"):
+    """One message of a history that a client claims. Data, never authority."""
+
+    role: str
+    content: Json
+    id: str | None = None
+    kind: str | None = None
+    tool: str | None = None
+    call: str | None = None
+    at: int | None = None
+    artifacts: tuple[str, ...] = ()
+
+
+class HistoryMerged(Fact, frozen=True, tag="history.merged"):
+    """A client's history was taken in: appended to, or (``replace``) put in place of, what was known."""
+
+    messages: tuple[HistoryMessage, ...]
+    replace: bool
+    by: str
+    via: str
+    detail: dict[str, Json] = {}
+
+
+class HistoryReset(Fact, frozen=True, tag="history.reset"):
+    """The conversation starts anew: later turns see nothing from before. The log keeps it all."""
+
+    by: str | None = None

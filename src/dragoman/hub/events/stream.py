@@ -1,0 +1,143 @@
+"""What a model says while a turn runs: steps, streamed parts, whole messages, usage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Fact, Json
+
+PartKind = Literal["text", "reasoning", "tool_input"]
+
+
+class StepStarted(Fact, frozen=True, tag="step.started"):
+    """One model call begins. ``request`` is what went out, sanitised and bounded."""
+
+    turn: str
+    step: int
+    provider: str | None = None
+    model: str | None = None
+    request: Json = None
+    warnings: tuple[Json, ...] = ()
+
+
+class StepEnded(Fact, frozen=True, tag="step.ended"):
+    """That model call ended, with the provider's own finish reason and usage."""
+
+    turn: str
+    step: int
+    finish_reason: str
+    raw_finish_reason: str | None = None
+    usage: Json = None
+    response: Json = None
+    provider_metadata: Json = None
+
+
+class PartStarted(Fact, frozen=True, tag="part.started"):
+    """A streamed part opens. ``part`` is unique within its turn; for ``tool_input`` it is the call's id."""
+
+    turn: str
+    part: str
+    kind: PartKind
+    tool: str | None = None
+    mode: str | None = None
+    title: str | None = None
+    executor: str | None = None
+    provider_metadata: Json = None
+
+
+class PartDelta(Fact, frozen=True, tag="part.delta"):
+    """More text of an open part. Deltas of one part join into the whole, so a slow reader may get them joined."""
+
+    turn: str
+    part: str
+    kind: PartKind
+    text: str
+    mode: str | None = None
+    provider_metadata: Json = None
+
+
+class PartEnded(Fact, frozen=True, tag="part.ended"):
+    """A streamed part closed."""
+
+    turn: str
+    part: str
+    kind: PartKind
+    mode: str | None = None
+    provider_metadata: Json = None
+
+
+class RawPart(Fact, frozen=True, tag="part.raw"):
+    """A provider's own event, sanitised and bounded, for dialects that show it."""
+
+    turn: str
+    raw: Json
+    sdk_type: str | None = None
+
+
+class SourceCited(Fact, frozen=True, tag="part.source"):
+    """The model named a source (``source``) or produced a file (``file``)."""
+
+    turn: str
+    source: Json = None
+    file: Json = None
+
+
+class MessageAdded(Fact, frozen=True, tag="message.added"):
+    """A whole message is known: the assistant's text, its reasoning, or text that reached the agent elsewhere.
+
+    Once recorded it never changes role, place or text.
+    """
+
+    message: str
+    role: Literal["user", "assistant", "reasoning", "system"]
+    text: str
+    turn: str | None = None
+    kind: str | None = None
+    agent_time: int | None = None
+    source: str | None = None
+
+
+class UsageReported(Fact, frozen=True, tag="usage.reported"):
+    """Tokens and cost of one provider message. The last report for a ``message`` id wins; sums go over ids."""
+
+    message: str
+    turn: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    conversation_tokens: int | None = None
+    cost_usd: float | None = None
+    estimated: bool = False
+
+
+class Compacted(Fact, frozen=True, tag="context.compacted"):
+    """The context was shortened. The visible log is not (only what the model sees is)."""
+
+    phase: Literal["started", "done", "failed"]
+    turn: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    summary: str | None = None
+    problem: str | None = None
+
+
+class ContextReported(Fact, frozen=True, tag="context.reported"):
+    """What the model was really shown, for dialects that make it visible.
+
+    ``part`` is ``system_prompt``, ``user_message``, ``assistant_message`` or ``tool_schemas``.
+    """
+
+    part: Literal["system_prompt", "user_message", "assistant_message", "tool_schemas"]
+    content: Json
+    turn: str | None = None
+    metadata: dict[str, Json] = {}
+
+
+class LogWritten(Fact, frozen=True, tag="log.written"):
+    """A line for the person watching: progress of a sign-in, a skipped skill, a retry."""
+
+    line: str
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    turn: str | None = None

@@ -1,0 +1,202 @@
+"""What the hub asks of the parts that it does not know: agents, terminals, tapes, screens.
+
+``dragoman.agents`` implements these; dialects use them through the session and never see what is behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from .events import Answer, DecisionOpened, PromptSubmitted
+
+if TYPE_CHECKING:
+    from .session import Session, TurnContext
+
+
+class Style(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How cells look. Colours are ``"#rrggbb"``, a palette index 0-255, or None for the default."""
+
+    fg: str | int | None = None
+    bg: str | int | None = None
+    bold: bool = False
+    faint: bool = False
+    italic: bool = False
+    underline: bool = False
+    strikethrough: bool = False
+    blink: bool = False
+    inverse: bool = False
+
+
+class StyledRun(msgspec.Struct, frozen=True):
+    """A stretch of one line in one style."""
+
+    text: str
+    style: Style
+
+
+class CursorPosition(msgspec.Struct, frozen=True):
+    """Row and column, counted from 0."""
+
+    row: int
+    col: int
+
+
+class ScreenSnapshot(msgspec.Struct, frozen=True):
+    """The terminal as a person sees it: exactly ``rows`` lines, trailing blanks trimmed.
+
+    ``seq`` grows with every change, resizes included; equal ``seq`` means equal content. ``tape_offset`` is the
+    offset of the first byte not yet in this picture.
+    """
+
+    lines: tuple[str, ...]
+    cols: int
+    rows: int
+    alt_screen: bool
+    cursor: CursorPosition
+    cursor_visible: bool
+    seq: int
+    tape_offset: int
+    title: str | None = None
+
+
+class Screen(Protocol):
+    """A terminal model fed with the program's bytes."""
+
+    @property
+    def cols(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def seq(self) -> int:
+        """Number of changes so far."""
+
+    @property
+    def bracketed_paste(self) -> bool:
+        """Whether the program asked for pastes to be marked (mode 2004)."""
+
+    @property
+    def held(self) -> bool:
+        """Whether a synchronized update (mode 2026) is open and younger than its limit: do not publish now."""
+
+    def snapshot(self) -> ScreenSnapshot:
+        """The picture now; while ``held``, the last complete one."""
+
+    def styled(self) -> tuple[tuple[StyledRun, ...], ...]:
+        """The lines of the picture now, with how they look."""
+
+
+class Tape(Protocol):
+    """The newest raw bytes of a terminal, addressed by absolute offset (invariant 7)."""
+
+    @property
+    def start(self) -> int:
+        """Offset of the oldest byte still held."""
+
+    @property
+    def end(self) -> int:
+        """Offset after the newest byte: the total ever written."""
+
+    def read(self, offset: int, limit: int | None = None) -> tuple[int, bytes]:
+        """Bytes from ``offset`` on, at most ``limit``, and the offset they really start at.
+
+        An offset before ``start`` is moved up to it. One beyond ``end`` is returned as it is, with no bytes.
+        """
+
+
+class Terminal(Protocol):
+    """A program on a PTY: what dialects may do with it. Input goes to the program at once and is not recorded."""
+
+    @property
+    def tape(self) -> Tape: ...
+    @property
+    def screen(self) -> Screen | None:
+        """The terminal model; None when the session runs with the model off."""
+
+    @property
+    def cols(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def pid(self) -> int | None:
+        """The program's process id, or None once it ended."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the program may still write. False only after its last byte is on the tape."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that went to the program as input."""
+
+    def write(self, data: bytes) -> None:
+        """Send input. Raises ``InputRefused`` when the input buffer is full; after the end it does nothing."""
+
+    def press(self, keys: Sequence[str]) -> int:
+        """Send named keys, all or none; returns the bytes sent. Raises ``InvalidRequest`` ``unknown key: NAME``."""
+
+    def resize(self, cols: int, rows: int, by: str | None = None) -> None:
+        """Model first, then PTY. Raises ``InvalidSize`` before anything is touched."""
+
+    def signal(self, name: str) -> None:
+        """Send a signal to the program's group, by name or number.
+
+        Raises ``InvalidRequest`` ``unknown signal: NAME``.
+        """
+
+    def watch(self, watcher: TerminalWatcher) -> Callable[[], None]:
+        """Be told of new bytes, pictures and sizes until the returned function is called."""
+
+
+class TerminalWatcher(Protocol):
+    """Told on the event loop; must return at once and pull what it wants at its own pace."""
+
+    def tape_grew(self) -> None: ...
+    def screen_changed(self) -> None:
+        """A new picture may be published (debounced, never inside a synchronized update)."""
+
+    def resized(self) -> None: ...
+
+
+class Agent(Protocol):
+    """What runs turns in one session. Made by an ``AgentFactory``; lives as long as its executor."""
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The terminal, for an agent that has one."""
+
+    async def start(self) -> None:
+        """Bring the executor to life (spawn the program…) and record ``agent.started``.
+
+        Raises ``InvalidRequest`` when it cannot be.
+        """
+
+    def check(self, prompt: PromptSubmitted) -> None:
+        """Raise ``Unsupported`` or another hub error if this agent cannot take the prompt, before it is recorded."""
+
+    async def run_turn(self, turn: TurnContext) -> str | None:
+        """Run one turn to its end and return its result text.
+
+        Cancelled by task cancellation: clean up, stop every process of the turn, then let it propagate. Any other
+        exception fails the turn; only ``TurnFailed`` has its text shown.
+        """
+
+    def resolved(self, opened: DecisionOpened, answer: Answer | None) -> None:
+        """A decision that no ``TurnContext.decide`` waits for got its (durable) outcome; None means cancelled."""
+
+    async def close(self, budget: float) -> None:
+        """End the executor within ``budget`` seconds and record ``agent.exited`` if it was live."""
+
+
+class AgentFactory(Protocol):
+    """Makes the agents of one kind. ``kind`` is the word in ``session.created``."""
+
+    kind: str
+
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> None:
+        """Raise ``InvalidRequest`` if a session cannot be made with these options."""
+
+    def make(self, session: Session) -> Agent:
+        """An agent for this session, not yet started."""
