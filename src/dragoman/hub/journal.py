@@ -62,6 +62,10 @@ class Journal(Protocol):
     def problem(self) -> str | None:
         """Why writing fails right now (disk full…), or None. While set, the hub takes no new commands."""
 
+    @property
+    def full(self) -> bool:
+        """Whether the queue's named limit is reached: only what settles something may still be appended."""
+
     async def open(self, on_durable: DurableCallback) -> list[SessionRow]:
         """Take ownership and return every session's row, newest change last, tombstones included.
 
@@ -71,8 +75,8 @@ class Journal(Protocol):
     def append(self, event: Event, row: SessionRow, *, key: str | None = None) -> None:
         """Queue one event of session ``row.session`` and the row that holds after it.
 
-        ``key`` makes the event findable by a client's message id. Order of calls is order on disk. Raises
-        ``StorageUnavailable`` (and queues nothing) when the queue's named limit is reached.
+        ``key`` makes the event findable by a client's message id. Order of calls is order on disk. Never refuses:
+        the caller looks at ``full`` first.
         """
 
     async def read(self, session: str, after: int, limit: int) -> list[Event]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from .events import Answer, DecisionOpened, PromptSubmitted
+from .events import DecisionResolved, PromptSubmitted
 
 if TYPE_CHECKING:
-    from .session import Session, TurnContext
+    from .session import Session
+    from .turns import TurnContext
 
 
 class Style(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -183,8 +184,8 @@ class Agent(Protocol):
         exception fails the turn; only ``TurnFailed`` has its text shown.
         """
 
-    def resolved(self, opened: DecisionOpened, answer: Answer | None) -> None:
-        """A decision that no ``TurnContext.decide`` waits for got its (durable) outcome; None means cancelled."""
+    def resolved(self, outcome: DecisionResolved) -> None:
+        """A decision that no ``TurnContext.decide`` waits for got its outcome, which is durable now."""
 
     async def close(self, budget: float) -> None:
         """End the executor within ``budget`` seconds and record ``agent.exited`` if it was live."""
@@ -200,3 +201,9 @@ class AgentFactory(Protocol):
 
     def make(self, session: Session) -> Agent:
         """An agent for this session, not yet started."""
+
+    async def recover(self, session: Session) -> None:
+        """After a lost server: end what it left running for this session, and record what could not be ended."""
+
+    def dropped(self, session: str) -> None:
+        """The session's log is gone: remove what was kept beside it."""

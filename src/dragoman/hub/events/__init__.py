@@ -17,6 +17,7 @@ from .decisions import (
     Answer,
     DecisionKind,
     DecisionOpened,
+    DecisionOutcome,
     DecisionResolved,
     DecisionRevised,
     Option,
@@ -134,7 +135,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(AnyFact)
+_decoder: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(AnyFact)
 
 
 def encode_fact(fact: Fact) -> bytes:
@@ -163,6 +164,7 @@ __all__ = [
     "ContextReported",
     "DecisionKind",
     "DecisionOpened",
+    "DecisionOutcome",
     "DecisionResolved",
     "DecisionRevised",
     "ErrorCategory",

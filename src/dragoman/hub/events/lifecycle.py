@@ -6,9 +6,7 @@ from typing import Literal
 
 from .base import Fact, Json
 
-ErrorCategory = Literal[
-    "unauthorized", "out_of_credits", "rate_limited", "no_internet", "server_error", "other"
-]
+ErrorCategory = Literal["unauthorized", "out_of_credits", "rate_limited", "no_internet", "server_error", "other"]
 """Why an agent stands in ``error``, in the words of coop's seed."""
 
 

@@ -34,6 +34,7 @@ class PromptSubmitted(Fact, frozen=True, tag="prompt.submitted"):
     """A prompt was accepted. It is acknowledged only after this fact is durable (invariant 3).
 
     ``text`` is what the person wrote, ``content`` what the client wants the model to see instead, when it says so.
+    ``steer`` marks one that a running turn may take in before it ends.
     """
 
     prompt: str
@@ -43,6 +44,7 @@ class PromptSubmitted(Fact, frozen=True, tag="prompt.submitted"):
     client_message_id: str | None = None
     content: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    steer: bool = False
     detail: dict[str, Json] = {}
 
 

@@ -1,0 +1,48 @@
+"""The hub's named limits. All of them are settings (``[hub]``)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HubLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the hub keeps, holds and waits. Sizes are counts unless a name says otherwise."""
+
+    tail_events: int = 2048
+    """Durable events of a session kept in memory for readers that keep up; older ones come from the journal."""
+
+    tail_bytes: int = 4 * 1024 * 1024
+    """Bytes of those events (as text) kept in memory."""
+
+    read_batch: int = 512
+    """Events a reader gets at most at once."""
+
+    snapshot_every: int = 1000
+    """Events after which a new snapshot of a session's state is stored."""
+
+    loaded_idle: int = 32
+    """Settled sessions that nobody watches kept in memory; the rest is on disk."""
+
+    ack_seconds: float = 10.0
+    """Seconds a command waits for the disk before it answers that it may not have been kept."""
+
+    queue_prompts: int = 100
+    """Prompts that may wait in one session."""
+
+    open_decisions: int = 100
+    """Decisions that may be open in one session at once."""
+
+    sessions: int = 100_000
+    """Sessions stored, closed ones included."""
+
+    live_sessions: int = 1000
+    """Sessions with a live executor or an open turn at once."""
+
+    prompt_bytes: int = 4 * 1024 * 1024
+    """Length of one prompt, in UTF-8."""
+
+    retention_days: float = 0.0
+    """Days after which a closed session's log is dropped; 0 keeps logs for ever."""
+
+    tombstone_days: float = 30.0
+    """Days for which a dropped session still answers ``gone`` instead of ``unknown_session``."""

@@ -1,0 +1,290 @@
+"""Every session there is: create, find, list, close, drop; restored lazily, put right after a crash (invariant 6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from .clock import Clock, IdSource, SystemClock, random_id
+from .errors import DataFolderError, Gone, HubError, InvalidRequest, LimitReached, UnknownSession
+from .events import Event, Json, SessionCreated
+from .journal import Journal, SessionRow
+from .limits import HubLimits
+from .permissions import Principal, Right
+from .ports import AgentFactory
+from .recovery import facts_after_loss
+from .session import Session, SessionParts
+from .state import SessionState, decode_state
+from .tasks import TaskOwner
+
+log = logging.getLogger("dragoman.registry")
+
+RegistryWatcher = Callable[[SessionRow], None]
+"""Told of every session whose row changed; a row with ``dropped_at`` says that it is gone."""
+
+_DAY = 86_400_000
+
+
+class Registry:
+    """The hub's front door. Open it once, close it once; everything happens on one event loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        factories: Iterable[AgentFactory],
+        *,
+        limits: HubLimits | None = None,
+        clock: Clock | None = None,
+        ids: IdSource = random_id,
+    ) -> None:
+        self.journal = journal
+        self.limits = limits or HubLimits()
+        self.clock = clock or SystemClock()
+        self._ids = ids
+        self._factories = {factory.kind: factory for factory in factories}
+        self._tasks = TaskOwner("hub")
+        self._parts = SessionParts(journal, self.clock, ids, self.limits, self._tasks)
+        self._rows: dict[str, SessionRow] = {}
+        self._loaded: OrderedDict[str, Session] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[Session]] = {}
+        self._watchers: dict[object, RegistryWatcher] = {}
+        self._closing = False
+
+    # Life
+
+    async def open(self) -> None:
+        """Take the store over, put right what a lost server left open, and drop what retention lets go.
+
+        Raises ``DataFolderError`` when the store cannot be used.
+        """
+        for row in await self.journal.open(self._committed):
+            self._rows[row.session] = row
+        for session in [row.session for row in self._rows.values() if row.unsettled]:
+            await self._recover(await self._load(session))
+        self._tasks.start(self._retain(), "retention")
+
+    async def close(self, budget: float = 2.0) -> None:
+        """End everything that runs within ``budget`` seconds and flush the journal."""
+        self._closing = True
+        live = [session for session in self._loaded.values() if not session.idle or session.terminal]
+        results = await asyncio.gather(*(session.stop(budget) for session in live), return_exceptions=True)
+        for session, result in zip(live, results, strict=True):
+            if isinstance(result, BaseException):
+                log.error("session %s did not stop cleanly", session.id, exc_info=result)
+        for session in self._loaded.values():
+            session.store_snapshot()
+        await self._tasks.close(budget)
+        await self.journal.close()
+
+    # Sessions
+
+    async def create(
+        self,
+        principal: Principal,
+        *,
+        kind: str,
+        cwd: str,
+        agent: str = "unknown",
+        title: str | None = None,
+        options: dict[str, Json] | None = None,
+    ) -> Session:
+        """Make a session; returns once that is durable. It is not started.
+
+        Raises ``InvalidRequest`` (unknown kind, missing folder, what the agent refuses), ``LimitReached``.
+        """
+        if Right.WRITE not in principal.rights or principal.only is not None:
+            principal.check("", Right.WRITE)
+        factory = self._factory(kind)
+        folder = Path(cwd)
+        if not folder.is_absolute() or not folder.is_dir():
+            raise InvalidRequest(f"{cwd!r} is not an existing folder with an absolute path")
+        given = dict(options or {})
+        factory.validate(agent, cwd, given)
+        if len(self._rows) >= self.limits.sessions:
+            raise LimitReached(f"{self.limits.sessions} sessions are stored (sessions)")
+        session = Session(SessionState(session=self._ids()), factory, self._parts)
+        self._loaded[session.id] = session
+        fact = SessionCreated(
+            kind=kind, agent=agent, cwd=cwd, title=title or folder.name, owner=principal.id, options=given
+        )
+        await session.acknowledged(session.record(fact))
+        return session
+
+    def rows(self, principal: Principal) -> list[SessionRow]:
+        """The sessions this principal may see, oldest first."""
+        return [row for row in self._rows.values() if row.dropped_at is None and principal.may_see(row.session)]
+
+    def row(self, principal: Principal, session: str) -> SessionRow:
+        """One session's row. Raises ``UnknownSession`` or, for a dropped one, ``Gone``."""
+        principal.check(session, Right.READ)
+        row = self._rows.get(session)
+        if row is None:
+            raise UnknownSession(session)
+        if row.dropped_at is not None:
+            raise Gone(session, None)
+        return row
+
+    async def get(self, principal: Principal, session: str) -> Session:
+        """The session itself, loaded when it was not. Raises as ``row``."""
+        self.row(principal, session)
+        return await self._load(session)
+
+    async def delete(self, principal: Principal, session: str) -> None:
+        """Close the session and drop its log; only a tombstone stays. Raises as ``row``, and ``NotPermitted``."""
+        principal.check(session, Right.WRITE)
+        self.row(principal, session)
+        loaded = await self._load(session)
+        await loaded.close("deleted", by=principal.id)
+        await self._drop(loaded)
+
+    def watch(self, watcher: RegistryWatcher) -> Callable[[], None]:
+        """Be told of changed rows until the returned function is called."""
+        token = object()
+        self._watchers[token] = watcher
+
+        def stop() -> None:
+            self._watchers.pop(token, None)
+
+        return stop
+
+    async def newest(self, principal: Principal, limit: int) -> list[tuple[str, Event]]:
+        """The newest events over all sessions this principal may see, oldest first."""
+        seen = None if principal.only is None else [row.session for row in self.rows(principal)]
+        return await self.journal.newest(limit, seen)
+
+    async def alias(self, dialect: str, principal: Principal, name: str) -> str | None:
+        """The session that a client's own string stands for (per dialect and principal)."""
+        return await self.journal.alias(dialect, principal.id, name)
+
+    async def bind_alias(self, dialect: str, principal: Principal, name: str, session: str) -> None:
+        """Make a client's own string stand for a session."""
+        await self.journal.bind_alias(dialect, principal.id, name, session)
+
+    @property
+    def loaded(self) -> int:
+        """How many sessions are in memory."""
+        return len(self._loaded)
+
+    def live(self) -> list[Session]:
+        """The loaded sessions with something unsettled, oldest first."""
+        return [session for session in self._loaded.values() if session.state.unsettled]
+
+    # Inside
+
+    def _factory(self, kind: str) -> AgentFactory:
+        factory = self._factories.get(kind)
+        if factory is None:
+            raise InvalidRequest(f"unknown kind {kind!r}; known: {', '.join(sorted(self._factories))}")
+        return factory
+
+    async def _load(self, session: str) -> Session:
+        loaded = self._loaded.get(session)
+        if loaded is not None:
+            self._loaded.move_to_end(session)
+            return loaded
+        loading = self._loading.get(session)
+        if loading is None:
+            loading = self._tasks.start(self._fold(session), f"load:{session}")
+            self._loading[session] = loading
+        try:
+            return await asyncio.shield(loading)
+        finally:
+            self._loading.pop(session, None)
+
+    async def _fold(self, session: str) -> Session:
+        """Rebuild a session from its newest snapshot and the events after it."""
+        state = SessionState(session=session)
+        snapshot = await self.journal.snapshot(session)
+        if snapshot is not None:
+            state = decode_snapshot(session, snapshot.seq, snapshot.data)
+        while batch := await self.journal.read(session, state.seq, self.limits.read_batch):
+            for event in batch:
+                state.apply(event)
+        loaded = Session(state, self._factory(state.kind), self._parts)
+        self._loaded[session] = loaded
+        self._trim()
+        return loaded
+
+    async def _recover(self, session: Session) -> None:
+        for fact in facts_after_loss(session.state):
+            session.record(fact, settling=True)
+        await session.durable(session.head)
+        log.warning("session %s was left open by a lost server and is put right", session.id)
+        self._tasks.start(self._factory(session.state.kind).recover(session), f"recover:{session.id}")
+        session.resume_queue()
+
+    def _committed(self, heads: Mapping[str, int]) -> None:
+        for session, seq in heads.items():
+            loaded = self._loaded.get(session)
+            if loaded is None:
+                continue
+            loaded.committed(seq)
+            self._changed(loaded.row())
+        self._trim()
+
+    def _changed(self, row: SessionRow) -> None:
+        before = self._rows.get(row.session)
+        self._rows[row.session] = row
+        if before is not None and _looks_alike(before, row):
+            return
+        for watcher in tuple(self._watchers.values()):
+            watcher(row)
+
+    def _trim(self) -> None:
+        """Let the longest unused settled sessions go, down to the named limit."""
+        surplus = len(self._loaded) - self.limits.loaded_idle
+        if surplus <= 0:
+            return
+        idle = [name for name, session in self._loaded.items() if session.idle]
+        for name in idle[: max(0, len(idle) - self.limits.loaded_idle)]:
+            self._loaded.pop(name).store_snapshot()
+
+    async def _drop(self, session: Session) -> None:
+        row = msgspec.structs.replace(session.row(), dropped_at=self.clock.now(), unsettled=False)
+        self._loaded.pop(session.id, None)
+        await self.journal.drop(row)
+        self._factory(session.state.kind).dropped(session.id)
+        self._changed(row)
+
+    async def _retain(self) -> None:
+        """Every hour: drop closed logs past their time, forget old tombstones."""
+        while not self._closing:
+            try:
+                await self.apply_retention()
+            except HubError as problem:
+                log.warning("retention waits: %s", problem)
+            await asyncio.sleep(3600)
+
+    async def apply_retention(self) -> None:
+        """Do now what the retention limits say."""
+        now = self.clock.now()
+        keep = self.limits.retention_days * _DAY
+        stones = self.limits.tombstone_days * _DAY
+        for row in list(self._rows.values()):
+            if row.dropped_at is not None:
+                if now - row.dropped_at > stones:
+                    await self.journal.forget(row.session)
+                    self._rows.pop(row.session, None)
+            elif keep and row.status == "closed" and now - row.changed_at > keep:
+                await self._drop(await self._load(row.session))
+
+
+def decode_snapshot(session: str, seq: int, data: bytes) -> SessionState:
+    """A stored snapshot as state. Raises ``DataFolderError`` when it is not what its cursor says."""
+    try:
+        state = decode_state(data)
+    except msgspec.MsgspecError as problem:
+        raise DataFolderError(f"the snapshot of session {session!r} is damaged: {problem}") from problem
+    if (state.session, state.seq) != (session, seq):
+        raise DataFolderError(f"the snapshot of session {session!r} is not the one for cursor {seq}")
+    return state
+
+
+def _looks_alike(before: SessionRow, after: SessionRow) -> bool:
+    """Whether only the place in the log moved: lists need not be told of every delta."""
+    return msgspec.structs.replace(before, head=after.head, changed_at=after.changed_at) == after

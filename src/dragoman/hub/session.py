@@ -1,0 +1,440 @@
+"""A session: one agent in one folder, with one ordered log and a single writer.
+
+Commands and agents run on the event loop; ``record`` stamps, folds and queues a fact in one step without waiting, so
+whatever checks the state and then records is atomic. Others see a fact only once it is durable: ``state`` is the fold
+of all that is recorded (what commands decide on), ``shown`` the fold of what is durable (what anyone may be told, with
+its cursor).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from .clock import Clock, IdSource
+from .decisions import DecisionWaiters, check_answer
+from .errors import (
+    AlreadyResolved,
+    Busy,
+    Closed,
+    ConflictingRepeat,
+    Gone,
+    InvalidRequest,
+    LimitReached,
+    NotRunning,
+    StorageUnavailable,
+    UnknownDecision,
+    UnknownTurn,
+)
+from .events import (
+    Answer,
+    AnyFact,
+    Attachment,
+    CancelRequested,
+    DecisionOpened,
+    DecisionOutcome,
+    DecisionResolved,
+    Event,
+    Json,
+    PromptSubmitted,
+    PromptWithdrawn,
+    SessionClosed,
+    SettingsChanged,
+)
+from .followers import Follower, Tail, Watchers
+from .journal import Journal, Snapshot
+from .limits import HubLimits
+from .permissions import Principal, Right
+from .ports import Agent, AgentFactory, Terminal
+from .state import SessionState, decode_state, encode_state
+from .tasks import TaskOwner
+from .turns import Receipt, TurnRunner
+
+if TYPE_CHECKING:
+    from .journal import SessionRow
+
+WhenBusy = Literal["refuse", "queue", "steer"]
+"""What ``submit`` does while a turn runs."""
+
+
+class SessionParts(msgspec.Struct, frozen=True):
+    """What every session of a hub shares."""
+
+    journal: Journal
+    clock: Clock
+    ids: IdSource
+    limits: HubLimits
+    tasks: TaskOwner
+
+
+class Session:
+    """See the module. Made by the registry only."""
+
+    def __init__(self, state: SessionState, factory: AgentFactory, parts: SessionParts) -> None:
+        self.id = state.session
+        self.state = state
+        self.shown = decode_state(encode_state(state))
+        self.closing = False
+        self.journal, self.clock, self.ids = parts.journal, parts.clock, parts.ids
+        self.limits, self.tasks = parts.limits, parts.tasks
+        self._factory = factory
+        self._agent: Agent | None = None
+        self._tail = Tail(parts.limits, state.seq)
+        self._pending: deque[Event] = deque()
+        self._acks: list[tuple[int, asyncio.Future[None]]] = []
+        self._keys: dict[str, int] = {}
+        self._watchers = Watchers()
+        self._waiters = DecisionWaiters()
+        self._expiries: dict[str, asyncio.TimerHandle] = {}
+        self._turns = TurnRunner(self)
+        self._snapshot_at = state.seq
+
+    # Reading
+
+    @property
+    def head(self) -> int:
+        """The newest ``seq`` recorded, durable or not."""
+        return self.state.seq
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The terminal, for an agent that has one (also after its program ended)."""
+        return self.ensure_agent().terminal
+
+    @property
+    def idle(self) -> bool:
+        """Whether the session may leave memory: settled, durable, and watched by nobody."""
+        return not (self.state.unsettled or self._pending or len(self._watchers) or self._turns.running)
+
+    def row(self) -> SessionRow:
+        """The index row of what is shown."""
+        return self.shown.row()
+
+    def follow(self, after: int = 0) -> Follower:
+        """A reader that starts after ``after``. Raises ``InvalidRequest`` for a cursor beyond the log."""
+        if not 0 <= after <= self.shown.seq:
+            raise InvalidRequest(f"cursor {after} is not between 0 and {self.shown.seq}")
+        return Follower(self, after)
+
+    def recent(self, cursor: int, limit: int | None = None) -> list[Event] | None:
+        """Events after ``cursor`` from memory; None when memory does not reach back that far."""
+        if cursor >= self.shown.seq:
+            return []
+        return self._tail.after(cursor, limit or self.limits.read_batch)
+
+    async def read(self, cursor: int, limit: int | None = None) -> list[Event]:
+        """Events after ``cursor``, from wherever they are."""
+        limit = limit or self.limits.read_batch
+        events = self.recent(cursor, limit)
+        if events is None:
+            events = await self.journal.read(self.id, cursor, limit)
+            if not events:
+                raise Gone(self.id, None)
+        return events
+
+    async def read_back(self, before: int | None, limit: int) -> list[Event]:
+        """The newest events before ``before`` (or the newest of all), in ascending order."""
+        return await self.journal.read_back(self.id, before or self.shown.seq + 1, limit)
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Be told of new durable events until the returned function is called."""
+        return self._watchers.add(callback)
+
+    # Recording
+
+    def record(self, fact: AnyFact, *, settling: bool = False) -> Event:
+        """Append a fact: stamped, folded, queued for the disk.
+
+        Raises ``StorageUnavailable``, recording nothing, when the journal's queue is full. ``settling`` facts (the few
+        that end a turn, a decision or an executor) are always taken: without them the state would lie.
+        """
+        if self.journal.full and not settling:
+            raise StorageUnavailable("the journal does not keep up; nothing was recorded")
+        event = Event(self.head + 1, self.clock.now(), self.journal.epoch, fact)
+        key = _key_of(fact)
+        self.state.apply(event)
+        self.journal.append(event, self.state.row(), key=key)
+        self._pending.append(event)
+        if key is not None:
+            self._keys[key] = event.seq
+        if isinstance(fact, DecisionOpened) and fact.expires_at is not None:
+            self._expire_later(fact)
+        return event
+
+    async def durable(self, seq: int, *, limit: float | None = None) -> None:
+        """Wait until ``seq`` is on disk; ``limit`` seconds at most, then ``StorageUnavailable``."""
+        if seq <= self.shown.seq:
+            return
+        ack = asyncio.get_running_loop().create_future()
+        self._acks.append((seq, ack))
+        try:
+            async with asyncio.timeout(limit):
+                await ack
+        except TimeoutError:
+            why = self.journal.problem or "the disk is slow"
+            raise StorageUnavailable(f"not yet on disk after {limit:g} s: {why}") from None
+
+    async def acknowledged(self, event: Event) -> Event:
+        """``event`` once it is durable: what every command waits for before it answers."""
+        await self.durable(event.seq, limit=self.limits.ack_seconds)
+        return event
+
+    def committed(self, seq: int) -> None:
+        """Called by the registry when everything up to ``seq`` is durable: now others may see it."""
+        fresh: list[Event] = []
+        while self._pending and self._pending[0].seq <= seq:
+            event = self._pending.popleft()
+            self.shown.apply(event)
+            self._tail.append(event)
+            fresh.append(event)
+        self._wake_acks(seq)
+        for event in fresh:
+            if isinstance(event.fact, DecisionResolved):
+                self._take_effect(event.fact)
+        self._keys = {key: at for key, at in self._keys.items() if at > seq}
+        self._watchers.tell()
+        if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
+            self.store_snapshot()
+
+    def store_snapshot(self) -> None:
+        """Keep the shown state on disk, so that the next load is short."""
+        if self.shown.seq > self._snapshot_at:
+            self._snapshot_at = self.shown.seq
+            self.journal.put_snapshot(self.id, Snapshot(self.shown.seq, encode_state(self.shown)))
+
+    # Commands
+
+    async def submit(
+        self,
+        principal: Principal,
+        text: str,
+        *,
+        via: str,
+        client_message_id: str | None = None,
+        when_busy: WhenBusy = "refuse",
+        content: str | None = None,
+        attachments: tuple[Attachment, ...] = (),
+        detail: dict[str, Json] | None = None,
+    ) -> Receipt:
+        """Accept a prompt; returns once it is durable (invariant 3).
+
+        The same ``client_message_id`` (per dialect and principal) gives one turn however often it is sent, also after a
+        restart. Raises ``Busy``, ``Closed``, ``Unsupported``, ``NotRunning``, ``ConflictingRepeat``, ``LimitReached``.
+        """
+        self._admit(principal, Right.WRITE)
+        prompt = PromptSubmitted(
+            prompt=self.ids(),
+            text=text,
+            by=principal.id,
+            via=via,
+            client_message_id=client_message_id,
+            content=content,
+            attachments=attachments,
+            steer=when_busy == "steer",
+            detail=detail or {},
+        )
+        agent = self.ensure_agent()
+        key = _key_of(prompt)
+        if key is not None and (seq := await self._seq_of(key)) is not None:
+            return await self._repeated(seq, prompt)
+        agent.check(prompt)
+        self._check_room(prompt, when_busy)
+        event = self.record(prompt)
+        turn = self._turns.start_next()
+        await self.acknowledged(event)
+        waiting = "steering" if prompt.steer else "queued"
+        return Receipt(prompt.prompt, event.seq, "started" if turn else waiting, turn)
+
+    async def withdraw(self, principal: Principal, prompt: str) -> None:
+        """Take back a prompt that still waits. Raises ``InvalidRequest`` when it does not."""
+        self._admit(principal, Right.WRITE)
+        if all(waiting.prompt != prompt for waiting in self.state.queue):
+            raise InvalidRequest(f"prompt {prompt!r} is not waiting")
+        await self.acknowledged(self.record(PromptWithdrawn(prompt=prompt, reason="withdrawn", by=principal.id)))
+
+    async def cancel(self, principal: Principal, turn: str | None = None, *, via: str) -> str:
+        """End this turn (or the open one) and return its id once it has ended. Ends no other (invariant 9)."""
+        principal.check(self.id, Right.WRITE)
+        current = self.state.turn
+        if current is None or turn not in (None, current.turn):
+            raise UnknownTurn(turn or "")
+        if not current.cancelling:
+            self.record(CancelRequested(turn=current.turn, by=principal.id, via=via))
+            self._turns.cancel()
+        name = current.turn
+        while self.state.turn is not None and self.state.turn.turn == name:
+            await self._turns.stopped()
+        await self.durable(self.head, limit=self.limits.ack_seconds)
+        return name
+
+    async def answer(self, principal: Principal, decision: str, answer: Answer, *, via: str) -> Event:
+        """Resolve a decision; returns once the outcome is durable, before its effect.
+
+        Raises ``AlreadyResolved`` when someone was first, ``UnknownDecision``, ``InvalidAnswer`` (it stays open).
+        """
+        self._admit(principal, Right.APPROVE)
+        opened = self.state.decisions.get(decision)
+        if opened is None:
+            raise await self._no_longer_open(decision)
+        check_answer(opened, answer)
+        return await self.acknowledged(self._resolve(decision, "answered", answer=answer, by=principal.id, via=via))
+
+    async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
+        """Change what clients may see changed; returns once durable."""
+        self._admit(principal, Right.WRITE)
+        return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
+
+    async def start(self, principal: Principal) -> None:
+        """Start the executor (again). Raises ``AlreadyRunning``, ``InvalidRequest`` when it cannot be started."""
+        self._admit(principal, Right.WRITE)
+        agent = self.ensure_agent()
+        await agent.start()
+        await self.durable(self.head, limit=self.limits.ack_seconds)
+
+    def control(self, principal: Principal) -> Terminal:
+        """The terminal, to write to. Checks the right on every call; raises ``NotRunning`` when there is none."""
+        principal.check(self.id, Right.WRITE)
+        if self.terminal is None:
+            raise NotRunning(f"session {self.id!r} has no terminal")
+        return self.terminal
+
+    async def close(self, reason: str, *, by: str | None = None, budget: float = 2.0) -> None:
+        """End the turn and the executor and close the session for good. Closing twice is no error."""
+        await self.stop(budget)
+        if self.state.closed is None:
+            for prompt in list(self.state.queue):
+                self.record(PromptWithdrawn(prompt=prompt.prompt, reason="closed"), settling=True)
+            for decision in list(self.state.decisions):
+                self._resolve(decision, "cancelled", reason="closed")
+            self.record(SessionClosed(reason=reason, by=by), settling=True)
+        await self.durable(self.head, limit=self.limits.ack_seconds)
+        self.store_snapshot()
+
+    async def stop(self, budget: float) -> None:
+        """End what runs, as at a server stop: the open turn becomes ``interrupted``, the log stays open."""
+        self.closing = True
+        self._turns.cancel()
+        await self._turns.stopped(budget)
+        if self._agent is not None:
+            await self._agent.close(budget)
+        for timer in self._expiries.values():
+            timer.cancel()
+
+    # For agents
+
+    def resume_queue(self) -> None:
+        """Start the first waiting prompt, if nothing runs: after a lost server, say."""
+        self._turns.start_next()
+
+    def ensure_agent(self) -> Agent:
+        """This session's agent, made on first need. It is not started."""
+        if self._agent is None:
+            self._agent = self._factory.make(self)
+        return self._agent
+
+    async def decide(self, opened: DecisionOpened) -> Answer:
+        """Open a decision and wait for its durable answer. Raises ``DecisionClosed``."""
+        self.open_decision(opened)
+        return await self._waiters.wait(opened.decision)
+
+    def open_decision(self, opened: DecisionOpened) -> Event:
+        """Open a decision that the agent will be told of through ``Agent.resolved``."""
+        if len(self.state.decisions) >= self.limits.open_decisions:
+            raise LimitReached(f"{self.limits.open_decisions} decisions are open (open_decisions)")
+        return self.record(opened)
+
+    def cancel_decision(self, decision: str, reason: str) -> bool:
+        """Close an open decision without an answer; False when it is not open any more."""
+        if decision not in self.state.decisions:
+            return False
+        self._resolve(decision, "cancelled", reason=reason)
+        return True
+
+    # Inside
+
+    def _admit(self, principal: Principal, right: Right) -> None:
+        principal.check(self.id, right)
+        if self.state.closed is not None or self.closing:
+            raise Closed(self.id)
+        if self.journal.problem is not None:
+            raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
+
+    def _check_room(self, prompt: PromptSubmitted, when_busy: WhenBusy) -> None:
+        if self.state.turn is not None and when_busy == "refuse":
+            raise Busy(self.state.turn.turn)
+        if len(self.state.queue) >= self.limits.queue_prompts:
+            raise LimitReached(f"{self.limits.queue_prompts} prompts are waiting (queue_prompts)")
+        if len(prompt.text.encode()) > self.limits.prompt_bytes:
+            raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
+
+    async def _seq_of(self, key: str) -> int | None:
+        seq = self._keys.get(key)
+        if seq is None:
+            seq = await self.journal.find_key(self.id, key)
+        # A twin may have been recorded while the journal was asked.
+        return self._keys.get(key, seq)
+
+    async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:
+        await self.durable(seq)
+        first = (await self.read(seq - 1, 1))[0].fact
+        assert isinstance(first, PromptSubmitted)
+        if (first.text, first.content, first.attachments) != (again.text, again.content, again.attachments):
+            raise ConflictingRepeat(again.client_message_id or "")
+        waiting = any(prompt.prompt == first.prompt for prompt in self.state.queue)
+        disposition = ("steering" if first.steer else "queued") if waiting else "started"
+        running = self.state.turn
+        turn = running.turn if running is not None and running.prompt == first.prompt else None
+        return Receipt(first.prompt, seq, disposition, turn, duplicate=True)
+
+    async def _no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
+        seq = await self._seq_of(f"decision:{decision}")
+        if seq is None:
+            return UnknownDecision(decision)
+        await self.durable(seq)
+        fact = (await self.read(seq - 1, 1))[0].fact
+        assert isinstance(fact, DecisionResolved)
+        return AlreadyResolved(decision, fact.outcome)
+
+    def _resolve(self, decision: str, outcome: DecisionOutcome, **more: object) -> Event:
+        fact = DecisionResolved(decision=decision, outcome=outcome, **more)  # type: ignore[arg-type]
+        return self.record(fact, settling=True)
+
+    def _take_effect(self, fact: DecisionResolved) -> None:
+        if (timer := self._expiries.pop(fact.decision, None)) is not None:
+            timer.cancel()
+        if self._waiters.resolve(fact.decision, fact.outcome, fact.answer):
+            return
+        if self._agent is not None:
+            self._agent.resolved(fact)
+
+    def _expire_later(self, opened: DecisionOpened) -> None:
+        assert opened.expires_at is not None
+        delay = max(0.0, (opened.expires_at - self.clock.now()) / 1000)
+        loop = asyncio.get_running_loop()
+        self._expiries[opened.decision] = loop.call_later(delay, self._expire, opened.decision)
+
+    def _expire(self, decision: str) -> None:
+        if decision in self.state.decisions:
+            self._resolve(decision, "expired", reason="expired")
+
+    def _wake_acks(self, seq: int) -> None:
+        waiting = []
+        for wanted, ack in self._acks:
+            if wanted > seq:
+                waiting.append((wanted, ack))
+            elif not ack.done():
+                ack.set_result(None)
+        self._acks = waiting
+
+
+def _key_of(fact: AnyFact) -> str | None:
+    """What makes a fact findable later: a prompt by its client message id, an outcome by its decision."""
+    if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
+        return f"prompt:{fact.via}:{fact.by}:{fact.client_message_id}"
+    if isinstance(fact, DecisionResolved):
+        return f"decision:{fact.decision}"
+    return None

@@ -1,0 +1,317 @@
+"""A session's state: the fold of its log, and nothing else (invariant 2).
+
+``SessionState`` holds only what commands and snapshots need, so it stays small however long the log grows. It is plain
+data: encoded as JSON it is the stored snapshot that lets a session be restored without reading its whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .events import (
+    AgentExited,
+    AgentStarted,
+    CancelRequested,
+    DecisionOpened,
+    DecisionResolved,
+    DecisionRevised,
+    Event,
+    HookAnswered,
+    Json,
+    MessageAdded,
+    PromptSubmitted,
+    PromptTaken,
+    PromptWithdrawn,
+    SessionClosed,
+    SessionCreated,
+    SettingsChanged,
+    StateChanged,
+    TerminalResized,
+    TerminalTitled,
+    ToolCalled,
+    ToolEnded,
+    TurnEnded,
+    TurnStarted,
+)
+from .journal import SessionRow
+
+
+class OpenTurn(msgspec.Struct):
+    """The turn that runs now, with its tool calls that have no result yet (call id -> tool)."""
+
+    turn: str
+    prompt: str
+    started_at: int
+    cancelling: bool = False
+    calls: dict[str, str] = {}
+
+
+class Executor(msgspec.Struct):
+    """The live executor, as ``agent.started`` described it."""
+
+    pid: int | None = None
+    pid_start: int | None = None
+    cols: int | None = None
+    rows: int | None = None
+
+
+class Exit(msgspec.Struct):
+    """How the last executor ended."""
+
+    cause: str
+    code: int | None = None
+    signal: int | None = None
+    at: int = 0
+
+
+class AgentStatus(msgspec.Struct):
+    """What the agent is doing. ``seq`` counts the changes: 0 is ``starting``, before any of them."""
+
+    state: str = "starting"
+    seq: int = 0
+    cause: str = ""
+    error_detail: str | None = None
+    error_category: str | None = None
+    last_message: str | None = None
+    since: int = 0
+
+
+class SessionState(msgspec.Struct):
+    """Everything that is true of a session at cursor ``seq``."""
+
+    session: str
+    seq: int = 0
+    kind: str = ""
+    agent: str = ""
+    cwd: str = ""
+    title: str = ""
+    owner: str = ""
+    options: dict[str, Json] = {}
+    settings: dict[str, Json] = {}
+    created_at: int = 0
+    changed_at: int = 0
+    closed: str | None = None
+    executor: Executor | None = None
+    runs: int = 0
+    exit: Exit | None = None
+    tape_end: int = 0
+    window_title: str | None = None
+    status: AgentStatus = msgspec.field(default_factory=AgentStatus)
+    turn: OpenTurn | None = None
+    queue: list[PromptSubmitted] = []
+    decisions: dict[str, DecisionOpened] = {}
+    prompts: int = 0
+    hooks: dict[str, int] = {}
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether something would have to be put right if the server were lost now."""
+        return bool(self.turn or self.executor or self.decisions or self.queue)
+
+    @property
+    def summary(self) -> str:
+        """One word for lists: closed, working, waiting, exited, idle."""
+        if self.closed is not None:
+            return "closed"
+        if self.decisions:
+            return "waiting"
+        if self.turn is not None:
+            return "working"
+        if self.executor is not None:
+            return {"idle": "idle", "prompt": "waiting"}.get(self.status.state, "working")
+        return "exited" if self.exit is not None else "idle"
+
+    def row(self) -> SessionRow:
+        """The index row that goes with this state."""
+        return SessionRow(
+            session=self.session,
+            kind=self.kind,
+            agent=self.agent,
+            cwd=self.cwd,
+            title=self.title,
+            owner=self.owner,
+            status=self.summary,
+            created_at=self.created_at,
+            changed_at=self.changed_at,
+            head=self.seq,
+            unsettled=self.unsettled,
+        )
+
+    def apply(self, event: Event) -> None:
+        """Fold one event in. Events must come in order, without a gap."""
+        assert event.seq == self.seq + 1, f"event {event.seq} cannot follow {self.seq}"
+        self.seq = event.seq
+        self.changed_at = event.at
+        fold = _FOLDS.get(type(event.fact))
+        if fold is not None:
+            fold(self, event.fact, event.at)
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(SessionState)
+
+
+def encode_state(state: SessionState) -> bytes:
+    """The state as JSON, for a stored snapshot."""
+    return _encoder.encode(state)
+
+
+def decode_state(data: bytes) -> SessionState:
+    """The state that a stored snapshot holds. Raises ``msgspec.ValidationError``."""
+    return _decoder.decode(data)
+
+
+def _created(state: SessionState, fact: SessionCreated, at: int) -> None:
+    state.kind, state.agent, state.cwd = fact.kind, fact.agent, fact.cwd
+    state.title, state.owner = fact.title, fact.owner
+    state.options = dict(fact.options)
+    state.created_at = at
+    state.status.since = at
+
+
+def _settings(state: SessionState, fact: SettingsChanged, at: int) -> None:  # noqa: ARG001
+    settings = {**state.settings, **fact.changes}
+    state.settings = {key: value for key, value in settings.items() if value is not None}
+    title, cwd = fact.changes.get("title"), fact.changes.get("cwd")
+    state.title = title if isinstance(title, str) else state.title
+    state.cwd = cwd if isinstance(cwd, str) else state.cwd
+
+
+def _closed(state: SessionState, fact: SessionClosed, at: int) -> None:  # noqa: ARG001
+    state.closed = fact.reason
+
+
+def _started(state: SessionState, fact: AgentStarted, at: int) -> None:
+    state.executor = Executor(fact.pid, fact.pid_start, fact.cols, fact.rows)
+    state.exit = None
+    state.runs = fact.run
+    state.tape_end = fact.tape_offset or 0
+    state.status = AgentStatus(seq=state.status.seq, since=at)
+
+
+def _exited(state: SessionState, fact: AgentExited, at: int) -> None:
+    state.executor = None
+    state.exit = Exit(fact.cause, fact.code, fact.signal, at)
+    state.tape_end = fact.tape_offset if fact.tape_offset is not None else state.tape_end
+
+
+def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
+    moved = fact.next != state.status.state
+    state.status = AgentStatus(
+        state=fact.next,
+        seq=state.status.seq + 1,
+        cause=fact.cause,
+        error_detail=fact.error_detail,
+        error_category=fact.error_category,
+        last_message=fact.last_message if fact.last_message is not None else state.status.last_message,
+        since=at if moved else state.status.since,
+    )
+    state.tape_end = max(state.tape_end, fact.tape_offset or 0)
+
+
+def _submitted(state: SessionState, fact: PromptSubmitted, at: int) -> None:  # noqa: ARG001
+    state.queue.append(fact)
+    state.prompts += 1
+
+
+def _unqueue(state: SessionState, prompt: str) -> None:
+    state.queue = [waiting for waiting in state.queue if waiting.prompt != prompt]
+
+
+def _taken(state: SessionState, fact: PromptTaken, at: int) -> None:  # noqa: ARG001
+    _unqueue(state, fact.prompt)
+
+
+def _withdrawn(state: SessionState, fact: PromptWithdrawn, at: int) -> None:  # noqa: ARG001
+    _unqueue(state, fact.prompt)
+
+
+def _turn_started(state: SessionState, fact: TurnStarted, at: int) -> None:
+    _unqueue(state, fact.prompt)
+    state.turn = OpenTurn(fact.turn, fact.prompt, at)
+
+
+def _cancelling(state: SessionState, fact: CancelRequested, at: int) -> None:  # noqa: ARG001
+    if state.turn is not None and state.turn.turn == fact.turn:
+        state.turn.cancelling = True
+
+
+def _turn_ended(state: SessionState, fact: TurnEnded, at: int) -> None:  # noqa: ARG001
+    if state.turn is not None and state.turn.turn == fact.turn:
+        state.turn = None
+
+
+def _called(state: SessionState, fact: ToolCalled, at: int) -> None:  # noqa: ARG001
+    if state.turn is not None and fact.turn == state.turn.turn:
+        state.turn.calls[fact.call] = fact.tool
+
+
+def _ended(state: SessionState, fact: ToolEnded, at: int) -> None:  # noqa: ARG001
+    if state.turn is not None:
+        state.turn.calls.pop(fact.call, None)
+
+
+def _opened(state: SessionState, fact: DecisionOpened, at: int) -> None:  # noqa: ARG001
+    state.decisions[fact.decision] = fact
+
+
+def _revised(state: SessionState, fact: DecisionRevised, at: int) -> None:  # noqa: ARG001
+    opened = state.decisions.get(fact.decision)
+    if opened is None:
+        return
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("options", "options_fallback", "questions", "question_current", "ready")
+        if (value := getattr(fact, name)) is not None
+    }
+    state.decisions[fact.decision] = msgspec.structs.replace(opened, **changes)
+
+
+def _resolved(state: SessionState, fact: DecisionResolved, at: int) -> None:  # noqa: ARG001
+    state.decisions.pop(fact.decision, None)
+
+
+def _said(state: SessionState, fact: MessageAdded, at: int) -> None:  # noqa: ARG001
+    if fact.role == "assistant" and fact.text.strip():
+        state.status.last_message = fact.text
+
+
+def _resized(state: SessionState, fact: TerminalResized, at: int) -> None:  # noqa: ARG001
+    if state.executor is not None:
+        state.executor.cols, state.executor.rows = fact.cols, fact.rows
+
+
+def _titled(state: SessionState, fact: TerminalTitled, at: int) -> None:  # noqa: ARG001
+    state.window_title = fact.title
+
+
+def _hooked(state: SessionState, fact: HookAnswered, at: int) -> None:  # noqa: ARG001
+    state.hooks[fact.hook] = state.hooks.get(fact.hook, 0) + 1
+
+
+_FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
+    SessionCreated: _created,
+    SettingsChanged: _settings,
+    SessionClosed: _closed,
+    AgentStarted: _started,
+    AgentExited: _exited,
+    StateChanged: _changed,
+    PromptSubmitted: _submitted,
+    PromptTaken: _taken,
+    PromptWithdrawn: _withdrawn,
+    TurnStarted: _turn_started,
+    CancelRequested: _cancelling,
+    TurnEnded: _turn_ended,
+    ToolCalled: _called,
+    ToolEnded: _ended,
+    DecisionOpened: _opened,
+    DecisionRevised: _revised,
+    DecisionResolved: _resolved,
+    MessageAdded: _said,
+    TerminalResized: _resized,
+    TerminalTitled: _titled,
+    HookAnswered: _hooked,
+}
