@@ -104,7 +104,7 @@ class Journal(Protocol):
         """Make that string stand for the session; returns once durable. An earlier binding is replaced."""
 
     async def drop(self, row: SessionRow) -> None:
-        """Remove the session's events, snapshot, keys and aliases, keeping ``row`` (with ``dropped_at``) as tombstone."""
+        """Remove the session's events, snapshot, keys and aliases, keeping ``row`` (``dropped_at``) as tombstone."""
 
     async def forget(self, session: str) -> None:
         """Remove the tombstone too."""

@@ -1,0 +1,203 @@
+"""Runs scripts as turns, through the same calls as any other agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import msgspec
+
+from dragoman.hub.decisions import DecisionClosed
+from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.events import (
+    Answer,
+    DecisionOpened,
+    DecisionResolved,
+    Json,
+    MessageAdded,
+    Option,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    Problem,
+    PromptSubmitted,
+    ToolCalled,
+    ToolEnded,
+    decode_fact,
+)
+from dragoman.hub.ports import Terminal
+from dragoman.hub.session import Session
+from dragoman.hub.turns import TurnContext, TurnFailed
+
+from .script import Step, parse
+
+BACKLOG = 512
+"""Deltas recorded ahead of the disk before a burst waits for it."""
+
+
+class ScriptedFactory:
+    """Makes scripted agents; they take no options."""
+
+    kind = "scripted"
+
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> None:  # noqa: ARG002
+        if options:
+            raise InvalidRequest(f"a scripted session takes no options, got {', '.join(sorted(options))}")
+
+    def make(self, session: Session) -> ScriptedAgent:
+        return ScriptedAgent(session)
+
+    async def recover(self, session: Session) -> None:
+        """Nothing outlives the server."""
+
+    def dropped(self, session: str) -> None:
+        """Nothing is kept beside the log."""
+
+
+class ScriptedAgent:
+    """See ``script`` for what it can be told."""
+
+    terminal: Terminal | None = None
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def start(self) -> None:
+        """There is no executor: a scripted agent is always ready."""
+
+    def check(self, prompt: PromptSubmitted) -> None:
+        """Every prompt is a script or an echo."""
+
+    def resolved(self, outcome: DecisionResolved) -> None:
+        """Only its own turns open decisions, and those wait themselves."""
+
+    async def close(self, budget: float) -> None:
+        """Nothing to end: the turn's task was cancelled before."""
+
+    async def run_turn(self, turn: TurnContext) -> str | None:
+        """Do the steps in order; the result is the last text said."""
+        run = _Run(turn)
+        for step in parse(turn.prompt.content or turn.prompt.text):
+            await run.do(step)
+        return run.said
+
+
+class _Run:
+    """One turn under way: counts its parts and remembers what was said last."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._ids = turn.session.ids
+        self._parts = 0
+        self.said: str | None = None
+
+    async def do(self, step: Step) -> None:
+        await getattr(self, f"_{step.name}")(step.argument)
+
+    async def _say(self, text: str) -> None:
+        await self._stream("text", _words(text))
+        self._add("assistant", text)
+
+    async def _think(self, text: str) -> None:
+        await self._stream("reasoning", _words(text))
+        self._add("reasoning", text)
+
+    async def _burst(self, argument: str) -> None:
+        count = int(argument)
+        await self._stream("text", [f"delta {n} " for n in range(count)])
+        self._add("assistant", f"{count} deltas")
+
+    async def _pace(self, argument: str) -> None:
+        count, _, pause = argument.partition(" ")
+        await self._stream("text", [f"delta {n} " for n in range(int(count))], pause=float(pause or 1) / 1000)
+        self._add("assistant", f"{count} deltas")
+
+    async def _tool(self, argument: str) -> None:
+        call, name, given = self._call(argument)
+        self._turn.record(ToolEnded(call=call, tool=name, status="ok", output=given, turn=self._turn.turn))
+
+    async def _open(self, argument: str) -> None:
+        self._call(argument)
+
+    async def _permit(self, command: str) -> None:
+        answer = await self._decide("permission", command)
+        await self._say(f"{command}: {'permitted' if answer is not None and answer.accept else 'refused'}")
+
+    async def _ask(self, argument: str) -> None:
+        question, *options = [part.strip() for part in argument.split("|")]
+        answer = await self._decide("question", question, tuple(Option(label) for label in options))
+        if answer is None:
+            await self._say("nobody answered")
+            return
+        chosen = options[answer.option - 1] if answer.option and options else answer.text
+        await self._say(f"answer: {chosen}")
+
+    async def _sleep(self, argument: str) -> None:
+        await asyncio.sleep(float(argument) / 1000)
+
+    async def _wait(self, _: str) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def _steer(self, _: str) -> None:
+        for prompt in self._turn.take_steering():
+            await self._say(f"steered: {prompt.text}")
+
+    async def _fact(self, argument: str) -> None:
+        try:
+            fact = decode_fact(argument.encode())
+        except msgspec.MsgspecError as problem:
+            raise TurnFailed(Problem(code="bad_script", message=f"not a fact: {problem}")) from problem
+        self._turn.record(fact)
+
+    async def _fail(self, text: str) -> None:
+        raise TurnFailed(Problem(code="scripted", message=text))
+
+    async def _crash(self, _: str) -> None:
+        raise RuntimeError("a scripted crash")
+
+    async def _stream(self, kind: str, pieces: list[str], *, pause: float = 0.0) -> None:
+        self._parts += 1
+        part, turn = f"part-{self._parts}", self._turn.turn
+        self._turn.record(PartStarted(turn=turn, part=part, kind=kind))  # type: ignore[arg-type]
+        for count, piece in enumerate(pieces, 1):
+            self._turn.record(PartDelta(turn=turn, part=part, kind=kind, text=piece))  # type: ignore[arg-type]
+            if pause:
+                await asyncio.sleep(pause)
+            elif count % BACKLOG == 0:
+                await self._turn.recorded()
+        self._turn.record(PartEnded(turn=turn, part=part, kind=kind))  # type: ignore[arg-type]
+
+    def _add(self, role: str, text: str) -> None:
+        if role == "assistant":
+            self.said = text
+        fact = MessageAdded(message=self._ids(), role=role, text=text, turn=self._turn.turn)  # type: ignore[arg-type]
+        self._turn.record(fact)
+
+    def _call(self, argument: str) -> tuple[str, str, Json]:
+        name, _, text = argument.partition(" ")
+        try:
+            given = json.loads(text) if text else None
+        except ValueError as problem:
+            raise TurnFailed(Problem(code="bad_script", message=f"not JSON: {problem}")) from problem
+        call = self._ids()
+        self._turn.record(ToolCalled(call=call, tool=name, input=given, turn=self._turn.turn))
+        return call, name, given
+
+    async def _decide(self, kind: str, text: str, options: tuple[Option, ...] = ()) -> Answer | None:
+        opened = DecisionOpened(
+            decision=self._ids(),
+            kind=kind,  # type: ignore[arg-type]
+            text=text,
+            turn=self._turn.turn,
+            options=options,
+        )
+        try:
+            return await self._turn.decide(opened)
+        except DecisionClosed:
+            return None
+
+
+def _words(text: str) -> list[str]:
+    """The text in pieces that join to it again."""
+    head, *rest = text.split(" ")
+    return [head, *(f" {word}" for word in rest)]

@@ -1,0 +1,113 @@
+"""What a dialect is to the server, and a link to its socket.
+
+The server owns transports: it checks Host, Origin, size and rate, accepts the upgrade, and moves frames. A dialect
+owns meaning: it turns an upgrade into a ``Link`` (or refuses it) and serves HTTP routes below its own root. A link does
+no I/O: it is handed messages, and is asked for the next frame whenever its socket can take one. What it has to say it
+keeps as cursors, not as a queue, so a client that does not read costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import msgspec
+from starlette.types import ASGIApp
+
+
+class Upgrade(msgspec.Struct, frozen=True):
+    """What a client asked for when it opened a WebSocket. ``path`` is below the dialect's root."""
+
+    path: str
+    query: dict[str, str]
+    bearer: str | None
+    peer: str
+    loopback: bool
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The HTTP answer to an upgrade that the dialect does not take."""
+
+    status: int
+    body: str
+    media_type: str = "text/plain; charset=utf-8"
+
+
+class Wire(Protocol):
+    """A link's way to its socket."""
+
+    def wake(self) -> None:
+        """There is something to pull. May be called at any time, any number of times."""
+
+    def close(self, code: int, reason: str = "") -> None:
+        """End the link after what was pulled so far has been handed to the transport."""
+
+    def set_message_limit(self, size: int) -> None:
+        """Take messages up to ``size`` bytes from now on; a larger one ends the link with 1009."""
+
+
+class Link(Protocol):
+    """One client connection in one dialect."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether the link takes no more messages for now: the pump then stops reading from the socket."""
+
+    def receive(self, message: str | bytes) -> None:
+        """A whole message arrived: text as ``str``, binary as ``bytes``. Never raises for what a client sent."""
+
+    def pull(self) -> bytes | None:
+        """The next frame to send, or None when there is nothing to say."""
+
+    def lost(self) -> None:
+        """The socket is gone; let go of everything."""
+
+
+class Dialect(Protocol):
+    """One wire protocol, as the server mounts it."""
+
+    name: str
+    websocket: str
+    """Path of its WebSocket below its root."""
+
+    message_limit: int
+    """Bytes of a message taken from a link that has not authenticated yet."""
+
+    http: ASGIApp
+    """Its HTTP routes; paths are below its root."""
+
+    async def open(self, upgrade: Upgrade, wire: Wire) -> Link | Refusal:
+        """A link for this client, or why not."""
+
+    async def close(self, budget: float) -> None:
+        """The server stops: end what the dialect still runs within ``budget`` seconds."""
+
+
+class Outbox:
+    """Replies that wait for their socket, counted in bytes.
+
+    Replies are made when their request is handled, so their number is bounded by not handling more requests: while the
+    box holds ``limit`` bytes or more the link is congested.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._frames: deque[bytes] = deque()
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._bytes >= self._limit
+
+    def put(self, frame: bytes) -> None:
+        """Add a reply behind the others."""
+        self._frames.append(frame)
+        self._bytes += len(frame)
+
+    def take(self) -> bytes | None:
+        """The oldest reply, or None."""
+        if not self._frames:
+            return None
+        frame = self._frames.popleft()
+        self._bytes -= len(frame)
+        return frame

@@ -1,0 +1,108 @@
+"""The ASGI application: finds the dialect that a path belongs to and puts a pump between its link and the socket."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.utils import ClientDisconnected
+
+from dragoman.dialects.base import Dialect, Refusal
+from dragoman.hub.errors import HubError
+
+from .guard import refuse, upgrade_of
+from .pump import Pump, PumpLimits
+from .sockets import SOCKET, Socket
+
+log = logging.getLogger("dragoman.links")
+access = logging.getLogger("dragoman.http")
+
+
+class Application:
+    """Dispatches to dialects by path: exact prefixes first, then the dialect mounted at the root."""
+
+    def __init__(self, dialects: Sequence[Dialect], *, root: str | None, limits: PumpLimits) -> None:
+        self._dialects = {dialect.name: dialect for dialect in dialects}
+        self._root = self._dialects[root] if root is not None else None
+        self._limits = limits
+        self._pumps: set[Pump] = set()
+        self._stopping = False
+
+    @property
+    def links(self) -> int:
+        """Open links."""
+        return len(self._pumps)
+
+    def close_links(self) -> None:
+        """Say goodbye (1001) to every link, and take no more."""
+        self._stopping = True
+        for pump in tuple(self._pumps):
+            pump.close(1001, "the server stops")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        dialect, path = self._find(scope["path"])
+        if dialect is None:
+            await refuse(scope, send, 404, "nothing is served at this path")
+        elif scope["type"] == "websocket":
+            await self._upgrade(dialect, path, scope, receive, send)
+        else:
+            await _request(dialect.http, path, scope, receive, send)
+
+    def _find(self, path: str) -> tuple[Dialect | None, str]:
+        name, _, rest = path[1:].partition("/")
+        dialect = self._dialects.get(name)
+        if dialect is not None and path != f"/{name}":
+            return dialect, f"/{rest}"
+        return self._root, path
+
+    async def _upgrade(self, dialect: Dialect, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        if path != dialect.websocket:
+            await refuse(scope, send, 404, "no WebSocket is served at this path")
+            return
+        if self._stopping or len(self._pumps) >= self._limits.max_links:
+            await refuse(scope, send, 503, f"{self._limits.max_links} links are open (links.max_links)")
+            return
+        socket: Socket = scope["extensions"][SOCKET]
+        socket.set_message_limit(dialect.message_limit)
+        pump = Pump(socket, self._limits)
+        upgrade = upgrade_of(scope, path)
+        try:
+            link = await dialect.open(upgrade, pump)
+        except HubError as problem:
+            link = Refusal(404 if problem.code in ("unknown_session", "gone") else 400, str(problem))
+        if isinstance(link, Refusal):
+            pump.gone()
+            await refuse(scope, send, link.status, link.body, link.media_type)
+            return
+        self._pumps.add(pump)
+        began = time.monotonic()
+        try:
+            await send({"type": "websocket.accept"})
+            log.info("%s link opened from %s (%d open)", dialect.name, upgrade.peer, len(self._pumps))
+            pump.begin(link)
+            await socket.disconnected_for_good()
+        except ClientDisconnected:
+            link.lost()
+        finally:
+            self._pumps.discard(pump)
+            pump.gone()
+            log.info("%s link closed after %.1f s (%d open)", dialect.name, time.monotonic() - began, len(self._pumps))
+
+
+async def _request(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one HTTP request below the dialect's root; log it without its query (tokens live there)."""
+    status = 0
+
+    async def noting(message: dict[str, object]) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = int(str(message["status"]))
+        await send(message)
+
+    began = time.monotonic()
+    await app({**scope, "path": path, "raw_path": path.encode()}, receive, noting)  # type: ignore[arg-type]
+    level = logging.DEBUG if scope["method"] == "GET" and status < 400 else logging.INFO
+    access.log(level, "%s %s %d %.1f ms", scope["method"], scope["path"], status, (time.monotonic() - began) * 1000)

@@ -1,0 +1,187 @@
+"""The transport side of a link: uvicorn's WebSocket protocol with a direct path in and out.
+
+uvicorn does what it does well (HTTP, handshake, framing of what arrives, closing). After the upgrade is accepted a
+``Pump`` takes the socket over: messages are handed to it as they are parsed, and it writes whole frames, made once and
+shared by many links, straight to the transport. ASGI has no form for that: it would encode each text again per client
+and wake a task per message.
+"""
+
+from __future__ import annotations
+
+import socket as sockets
+from asyncio.transports import BaseTransport
+from typing import Any, Protocol
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+SOCKET = "dragoman.socket"
+"""The key under which the ASGI scope's ``extensions`` hold the ``Socket``."""
+
+SEND_BUFFER = 256 * 1024
+"""SO_SNDBUF of every connection: what the kernel may hold for a client that does not read."""
+
+
+class SocketUser(Protocol):
+    """What is told of a socket's life once it is attached."""
+
+    def message(self, data: str | bytes) -> None: ...
+    def writable(self) -> None: ...
+    def gone(self) -> None: ...
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """One WebSocket connection. Before ``attach`` it behaves exactly as uvicorn's own class."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._user: SocketUser | None = None
+        self.last_heard = self.loop.time()
+        self.bytes_sent = 0
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, SEND_BUFFER)
+            raw.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        if hasattr(self, "scope"):  # not when the handshake itself was refused
+            extensions: dict[str, Any] = {**(self.scope["extensions"] or {}), SOCKET: self}
+            self.scope["extensions"] = extensions
+
+    # Out
+
+    @property
+    def ready(self) -> bool:
+        """Whether the transport takes more now. False for good once a close was sent or the peer is gone."""
+        return self.writable.is_set() and self.alive
+
+    @property
+    def alive(self) -> bool:
+        return not (self.disconnected or self.close_sent or self.transport.is_closing())
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self.transport.get_write_buffer_size()
+
+    def write_frame(self, frame: bytes) -> None:
+        """Hand one whole frame to the transport."""
+        self.bytes_sent += len(frame)
+        self.transport.write(frame)
+
+    def write_close(self, code: int, reason: str) -> None:
+        """Send a close frame; the transport ends when the peer answers or after uvicorn's close timeout."""
+        if not self.alive:
+            return
+        self.conn.send_close(code, reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.resume_receiving()
+        self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
+
+    # In
+
+    def attach(self, user: SocketUser) -> None:
+        """From now on ``user`` gets every message; those that uvicorn queued already come first."""
+        self._user = user
+        queued = []
+        while not self.queue.empty():
+            queued.append(self.queue.get_nowait())
+        for event in queued:
+            if event["type"] == "websocket.receive":
+                text = event.get("text")
+                user.message(text if text is not None else event.get("bytes") or b"")
+            elif event["type"] == "websocket.disconnect":
+                user.gone()
+        self.resume_receiving()
+
+    def set_message_limit(self, size: int) -> None:
+        """Take messages up to ``size`` bytes; the state machine answers a larger one with close 1009."""
+        self.conn.max_message_size = size
+
+    def pause_receiving(self) -> None:
+        if not self.read_paused and self.alive:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def resume_receiving(self) -> None:
+        if self.read_paused and not self.transport.is_closing():
+            self.read_paused = False
+            self.transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_heard = self.loop.time()
+        super().data_received(data)
+
+    def send_receive_event_to_app(self) -> None:
+        if self._user is None:
+            super().send_receive_event_to_app()
+            return
+        data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+        self.frames = []
+        if self.close_sent:
+            return
+        if self.curr_msg_data_type == "bytes":
+            self._user.message(bytes(data))
+            return
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            self.write_close(1007, "text is not UTF-8")
+            self._user.gone()
+            return
+        self._user.message(text)
+
+    # Life
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._user is not None and self.alive:
+            self._user.writable()
+
+    def handle_close(self, event: Frame) -> None:
+        super().handle_close(event)
+        self._tell_gone()
+
+    def handle_parser_exception(self) -> None:
+        super().handle_parser_exception()
+        self._tell_gone()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._tell_gone()
+
+    def _tell_gone(self) -> None:
+        if self._user is not None:
+            self._user.gone()
+
+    async def disconnected_for_good(self) -> None:
+        """Return when the connection has ended: the ASGI call lasts as long as its socket."""
+        while not self.disconnected:
+            event = await self.queue.get()
+            if event["type"] == "websocket.disconnect":
+                return
+
+    def kill(self) -> None:
+        """Drop the connection at once."""
+        if not self.disconnected:
+            self.transport.abort()
+
+
+def listening_socket(host: str, port: int) -> sockets.socket:
+    """A bound TCP socket, not yet listening. Raises ``OSError`` when the port is taken."""
+    family, kind, proto, _, address = sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM)[0]
+    bound = sockets.socket(family, kind, proto)
+    try:
+        bound.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        bound.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, SEND_BUFFER)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
