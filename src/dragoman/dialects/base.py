@@ -8,11 +8,24 @@ keeps as cursors, not as a queue, so a client that does not read costs next to n
 
 from __future__ import annotations
 
+import ipaddress
 from collections import deque
 from typing import Protocol
 
 import msgspec
 from starlette.types import ASGIApp
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine only."""
+    if host in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Upgrade(msgspec.Struct, frozen=True):

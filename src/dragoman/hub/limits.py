@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class HubLimits(msgspec.Struct, frozen=True, kw_only=True):
+class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much the hub keeps, holds and waits. Sizes are counts unless a name says otherwise."""
 
     tail_events: int = 2048

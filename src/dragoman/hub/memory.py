@@ -19,10 +19,10 @@ from .events import Event, decode_fact, encode_fact
 from .journal import DurableCallback, SessionRow, Snapshot
 
 QUEUE_EVENTS = 100_000
-"""Events and other orders that may wait to become durable."""
+"""Events and other changes waiting to become durable at which the journal is ``full``."""
 
 QUEUE_BYTES = 64 * 1024 * 1024
-"""Bytes of facts and snapshots that may wait to become durable."""
+"""Bytes of facts and snapshots waiting to become durable at which the journal is ``full``."""
 
 FLUSH_LIMIT = 5.0
 """Seconds that a flush, a binding or a drop waits while nothing can be written."""
@@ -134,6 +134,10 @@ class MemoryJournal:
     def problem(self) -> str | None:
         return self._problem
 
+    @property
+    def full(self) -> bool:
+        return len(self._queue) >= self._queue_events or self._queued_bytes >= self._queue_bytes
+
     async def open(self, on_durable: DurableCallback) -> list[SessionRow]:
         self._loop = asyncio.get_running_loop()
         self._on_durable = on_durable
@@ -154,7 +158,6 @@ class MemoryJournal:
         if event.seq != expected or row.head != expected or row.dropped_at is not None:
             raise ValueError(f"session {row.session!r} expects seq {expected}, got {event.seq}, head {row.head}")
         fact, encoded = encode_fact(event.fact), msgspec.json.encode(row)
-        self._check_room(len(fact))
         self._heads[row.session] = _Head(expected, dropped=False)
         if key is not None:
             self._keys.setdefault((row.session, key), expected)
@@ -204,7 +207,7 @@ class MemoryJournal:
     def put_snapshot(self, session: str, snapshot: Snapshot) -> None:
         self._check_open()
         head = self._heads.get(session)
-        if head is None or head.dropped or not self._has_room(len(snapshot.data)):
+        if head is None or head.dropped or self.full:
             return
         self._put(_Order(lambda: self._apply_snapshot(session, snapshot), size=len(snapshot.data)))
 
@@ -214,7 +217,7 @@ class MemoryJournal:
 
     async def bind_alias(self, dialect: str, principal: str, name: str, session: str) -> None:
         self._check_open()
-        self._check_room(0)
+        self._check_room()
         self._put(_Order(lambda: self.store.aliases.__setitem__((dialect, principal, name), session)))
         await self.flush()
 
@@ -226,7 +229,7 @@ class MemoryJournal:
         if row.dropped_at is None:
             raise ValueError("a tombstone needs dropped_at")
         encoded = msgspec.json.encode(row)
-        self._check_room(0)
+        self._check_room()
         head.dropped = True
         self._forget_keys(row.session)
         self._put(_Order(lambda: self._apply_drop(row.session, encoded)))
@@ -239,7 +242,7 @@ class MemoryJournal:
             return
         if not head.dropped:
             raise ValueError(f"session {session!r} must be dropped before it is forgotten")
-        self._check_room(0)
+        self._check_room()
         del self._heads[session]
         self._put(_Order(lambda: self._apply_forget(session)))
         await self.flush()
@@ -269,11 +272,8 @@ class MemoryJournal:
             raise StorageUnavailable("the journal is not open")
         return self._loop
 
-    def _has_room(self, size: int) -> bool:
-        return len(self._queue) < self._queue_events and self._queued_bytes + size <= self._queue_bytes
-
-    def _check_room(self, size: int) -> None:
-        if not self._has_room(size):
+    def _check_room(self) -> None:
+        if self.full:
             raise StorageUnavailable(self._problem or "too much waits to be written")
 
     def _put(self, order: _Order) -> None:

@@ -14,6 +14,7 @@ from .events import DecisionResolved, PromptSubmitted
 
 if TYPE_CHECKING:
     from .session import Session
+    from .state import Executor
     from .turns import TurnContext
 
 
@@ -196,13 +197,19 @@ class AgentFactory(Protocol):
 
     kind: str
 
-    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> None:
-        """Raise ``InvalidRequest`` if a session cannot be made with these options."""
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
+        """The options as the log may hold them: without what may be secret.
+
+        Raises ``InvalidRequest`` if a session cannot be made with them.
+        """
+
+    def adopt(self, session: str, options: dict[str, object]) -> None:
+        """Keep, outside the log, what ``validate`` left out."""
 
     def make(self, session: Session) -> Agent:
         """An agent for this session, not yet started."""
 
-    async def recover(self, session: Session) -> None:
+    async def recover(self, session: Session, lost: Executor | None) -> None:
         """After a lost server: end what it left running for this session, and record what could not be ended."""
 
     def dropped(self, session: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from .clock import Clock, IdSource, SystemClock, random_id
-from .errors import DataFolderError, Gone, HubError, InvalidRequest, LimitReached, UnknownSession
+from .errors import DataFolderError, Gone, HubError, InvalidRequest, LimitReached, NotPermitted, UnknownSession
 from .events import Event, Json, SessionCreated
 from .journal import Journal, SessionRow
 from .limits import HubLimits
@@ -68,14 +68,18 @@ class Registry:
             await self._recover(await self._load(session))
         self._tasks.start(self._retain(), "retention")
 
-    async def close(self, budget: float = 2.0) -> None:
-        """End everything that runs within ``budget`` seconds and flush the journal."""
+    async def stop_sessions(self, budget: float) -> None:
+        """End every turn and program within ``budget`` seconds; logs stay open for the next server."""
         self._closing = True
-        live = [session for session in self._loaded.values() if not session.idle or session.terminal]
+        live = [session for session in self._loaded.values() if session.state.unsettled]
         results = await asyncio.gather(*(session.stop(budget) for session in live), return_exceptions=True)
         for session, result in zip(live, results, strict=True):
             if isinstance(result, BaseException):
                 log.error("session %s did not stop cleanly", session.id, exc_info=result)
+
+    async def close(self, budget: float = 2.0) -> None:
+        """End everything that still runs within ``budget`` seconds and flush the journal."""
+        await self.stop_sessions(budget)
         for session in self._loaded.values():
             session.store_snapshot()
         await self._tasks.close(budget)
@@ -98,19 +102,22 @@ class Registry:
         Raises ``InvalidRequest`` (unknown kind, missing folder, what the agent refuses), ``LimitReached``.
         """
         if Right.WRITE not in principal.rights or principal.only is not None:
-            principal.check("", Right.WRITE)
+            raise NotPermitted(Right.WRITE)
+        if self._closing:
+            raise LimitReached("the server stops")
         factory = self._factory(kind)
         folder = Path(cwd)
         if not folder.is_absolute() or not folder.is_dir():
             raise InvalidRequest(f"{cwd!r} is not an existing folder with an absolute path")
         given = dict(options or {})
-        factory.validate(agent, cwd, given)
+        public = factory.validate(agent, cwd, given)
         if len(self._rows) >= self.limits.sessions:
             raise LimitReached(f"{self.limits.sessions} sessions are stored (sessions)")
         session = Session(SessionState(session=self._ids()), factory, self._parts)
+        factory.adopt(session.id, given)
         self._loaded[session.id] = session
         fact = SessionCreated(
-            kind=kind, agent=agent, cwd=cwd, title=title or folder.name, owner=principal.id, options=given
+            kind=kind, agent=agent, cwd=cwd, title=title or folder.name, owner=principal.id, options=public
         )
         await session.acknowledged(session.record(fact))
         return session
@@ -211,11 +218,12 @@ class Registry:
         return loaded
 
     async def _recover(self, session: Session) -> None:
+        lost = session.state.executor
         for fact in facts_after_loss(session.state):
             session.record(fact, settling=True)
         await session.durable(session.head)
         log.warning("session %s was left open by a lost server and is put right", session.id)
-        self._tasks.start(self._factory(session.state.kind).recover(session), f"recover:{session.id}")
+        self._tasks.start(self._factory(session.state.kind).recover(session, lost), f"recover:{session.id}")
         session.resume_queue()
 
     def _committed(self, heads: Mapping[str, int]) -> None:

@@ -295,6 +295,11 @@ class Session:
         await agent.start()
         await self.durable(self.head, limit=self.limits.ack_seconds)
 
+    async def end_executor(self, budget: float = 2.0) -> None:
+        """End the program within ``budget`` seconds; the session stays open and can be started again."""
+        await self.ensure_agent().close(budget)
+        await self.durable(self.head, limit=self.limits.ack_seconds)
+
     def control(self, principal: Principal) -> Terminal:
         """The terminal, to write to. Checks the right on every call; raises ``NotRunning`` when there is none."""
         principal.check(self.id, Right.WRITE)

@@ -56,6 +56,7 @@ class Executor(msgspec.Struct):
     pid_start: int | None = None
     cols: int | None = None
     rows: int | None = None
+    started_at: int = 0
 
 
 class Exit(msgspec.Struct):
@@ -185,7 +186,7 @@ def _closed(state: SessionState, fact: SessionClosed, at: int) -> None:  # noqa:
 
 
 def _started(state: SessionState, fact: AgentStarted, at: int) -> None:
-    state.executor = Executor(fact.pid, fact.pid_start, fact.cols, fact.rows)
+    state.executor = Executor(fact.pid, fact.pid_start, fact.cols, fact.rows, at)
     state.exit = None
     state.runs = fact.run
     state.tape_end = fact.tape_offset or 0

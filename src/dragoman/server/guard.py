@@ -6,29 +6,17 @@ both are checked on every request and every upgrade, before anything else looks 
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterable
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.dialects.base import Upgrade
+from dragoman.dialects.base import LOOPBACK_NAMES, Upgrade, is_loopback
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  compared with, never bound to
 
 OriginRule = Callable[[str, str], bool]
 """(path, origin) -> whether a dialect's own list lets this origin in."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine only."""
-    if host in LOOPBACK_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def host_name(header: str) -> str:

@@ -22,7 +22,7 @@ from .sockets import Socket
 log = logging.getLogger("dragoman.links")
 
 
-class PumpLimits(msgspec.Struct, frozen=True, kw_only=True):
+class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of every link (``[links]``)."""
 
     heartbeat: float = 30.0

@@ -27,6 +27,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ports import Terminal
 from dragoman.hub.session import Session
+from dragoman.hub.state import Executor
 from dragoman.hub.turns import TurnContext, TurnFailed
 
 from .script import Step, parse
@@ -40,14 +41,18 @@ class ScriptedFactory:
 
     kind = "scripted"
 
-    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> None:  # noqa: ARG002
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
         if options:
             raise InvalidRequest(f"a scripted session takes no options, got {', '.join(sorted(options))}")
+        return {}
+
+    def adopt(self, session: str, options: dict[str, object]) -> None:
+        """There is nothing to keep."""
 
     def make(self, session: Session) -> ScriptedAgent:
         return ScriptedAgent(session)
 
-    async def recover(self, session: Session) -> None:
+    async def recover(self, session: Session, lost: Executor | None) -> None:
         """Nothing outlives the server."""
 
     def dropped(self, session: str) -> None:

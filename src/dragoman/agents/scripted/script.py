@@ -24,10 +24,11 @@ from __future__ import annotations
 
 import msgspec
 
-STEPS = frozenset(
-    ("say", "think", "burst", "pace", "tool", "open", "permit")
-    + ("ask", "sleep", "wait", "steer", "fact", "fail", "crash")
-)
+STEPS = frozenset({"say", "think", "burst", "pace", "tool", "open", "permit", "ask", "sleep", "wait", "steer"}) | {
+    "fact",
+    "fail",
+    "crash",
+}
 """Every step's name."""
 
 

@@ -1,0 +1,312 @@
+"""The terminal agent: a program on a PTY as a session, and the log of what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from dragoman.hub.errors import AlreadyRunning, InvalidRequest, LimitReached, Unsupported
+from dragoman.hub.events import (
+    AgentExited,
+    AgentStarted,
+    AnyFact,
+    DecisionResolved,
+    LogWritten,
+    Notified,
+    PromptSubmitted,
+    StateChanged,
+    TerminalResized,
+    TerminalTitled,
+)
+from dragoman.hub.session import Session
+from dragoman.hub.state import Executor
+from dragoman.hub.turns import TurnContext
+
+from .environment import child_environment
+from .findings import Finding, Notification, Title
+from .limits import check_size
+from .orphans import LostProgram, OrphanReport, end_orphans
+from .processes import ProcessTable
+from .program import check_command, resolve_folder, resolve_program
+from .settings import TerminalSettings
+from .shelf import Shelf
+from .terminal import PtyTerminal
+
+log = logging.getLogger("dragoman.terminal")
+
+NOTE_INTERVAL = 1.0
+"""Seconds between two recorded titles, or notifications, of one program: a spinning title must not fill the log."""
+
+
+class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a terminal session is made of. ``env`` is added to the server's environment and never logged."""
+
+    command: tuple[str, ...]
+    cols: int | None = None
+    rows: int | None = None
+    model: bool | None = None
+    record: bool | None = None
+    env: dict[str, str] = {}
+
+
+class TerminalFactory:
+    """Makes terminal agents; knows how many programs run. ``url`` gives a session's COOP_URL."""
+
+    kind = "terminal"
+
+    def __init__(self, settings: TerminalSettings, *, folder: Path, url: Callable[[str], str]) -> None:
+        self.settings = settings
+        self.url = url
+        self.processes = ProcessTable()
+        self.running = 0
+        self._folder = folder
+
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
+        """Check everything that can be checked before a session exists; returns what the log may hold."""
+        try:
+            given = msgspec.convert(options, TerminalOptions)
+        except msgspec.ValidationError as problem:
+            raise InvalidRequest(f"options of a terminal session: {problem}") from problem
+        environment = {**os.environ, **given.env}
+        check_command(given.command, given.env)
+        resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
+        check_size(given.cols or self.settings.cols, given.rows or self.settings.rows)
+        return {name: value for name, value in options.items() if name != "env"}
+
+    def adopt(self, session: str, options: dict[str, object]) -> None:
+        """Keep what the log may not hold."""
+        given = msgspec.convert(options, TerminalOptions)
+        if given.env:
+            self.shelf(session).keep_environment(given.env)
+
+    def make(self, session: Session) -> TerminalAgent:
+        return TerminalAgent(session, self)
+
+    def shelf(self, session: str) -> Shelf:
+        """The session's folder on disk."""
+        return Shelf(self._folder / session)
+
+    async def recover(self, session: Session, lost: Executor | None) -> None:
+        """End what the lost server left running, and say in the log what was found."""
+        if lost is None or lost.pid is None:
+            return
+        program = LostProgram(
+            pid=lost.pid, pid_start=lost.pid_start, marker=session.id, started_at=lost.started_at / 1000
+        )
+        (report,) = await end_orphans([program], schedule=self.settings.schedule, processes=self.processes)
+        line = _orphan_line(report)
+        if line:
+            session.record(LogWritten(line=line, level="warning"))
+            log.warning("session %s: %s", session.id, line)
+
+    def dropped(self, session: str) -> None:
+        self.shelf(session).remove()
+
+
+class TerminalAgent:
+    """One session's program. Implements the hub's ``Agent`` and the terminal's ``TerminalUser``."""
+
+    def __init__(self, session: Session, factory: TerminalFactory) -> None:
+        self._session = session
+        self._factory = factory
+        self._options = msgspec.convert(session.state.options, TerminalOptions)
+        self._shelf = factory.shelf(session.id)
+        self._starting = asyncio.Lock()
+        self._over = asyncio.Event()
+        self._over.set()
+        self._closing = False
+        self._notes: dict[str, _Paced] = {}
+        settings = factory.settings
+        self._size = (self._options.cols or settings.cols, self._options.rows or settings.rows)
+        self.terminal = PtyTerminal(
+            self,
+            settings,
+            tape=self._shelf.load_tape(settings.tape, session.state.tape_end),
+            last_screen=self._shelf.load_screen(*self._size, session.state.tape_end),
+            model=settings.model if self._options.model is None else self._options.model,
+        )
+
+    # Agent
+
+    async def start(self) -> None:
+        """Spawn the program. Raises ``AlreadyRunning``, ``InvalidRequest``, ``LimitReached``."""
+        async with self._starting:
+            if not self._over.is_set():
+                raise AlreadyRunning("the program runs already")
+            factory = self._factory
+            if factory.running >= factory.settings.live:
+                raise LimitReached(f"{factory.settings.live} programs run (terminal.live)")
+            await self._launch()
+
+    async def _launch(self) -> None:
+        session, factory, run = self._session, self._factory, self._session.state.runs + 1
+        recorded = factory.settings.record if self._options.record is None else self._options.record
+        recording = None
+        if recorded:
+            recording = await self._shelf.record(run, *self._size, session.state.title, factory.settings.term)
+        try:
+            self.terminal.launch(
+                self._options.command,
+                cwd=session.state.cwd,
+                env=self._environment(),
+                size=self._size,
+                recording=recording,
+                processes=factory.processes,
+            )
+        except BaseException:
+            if recording is not None:
+                await recording.close()
+            raise
+        factory.running += 1
+        self._over.clear()
+        self._closing = False
+        self._record(
+            AgentStarted(
+                pid=self.terminal.pid,
+                pid_start=self.terminal.pid_start,
+                cols=self._size[0],
+                rows=self._size[1],
+                tape_offset=self.terminal.tape.end,
+                run=run,
+            )
+        )
+
+    def _environment(self) -> dict[str, str]:
+        session, factory = self._session.id, self._factory
+        return child_environment(
+            os.environ,
+            term=factory.settings.term,
+            url=factory.url(session),
+            session=session,
+            extra=self._shelf.environment(),
+        )
+
+    def check(self, prompt: PromptSubmitted) -> None:  # noqa: ARG002
+        raise Unsupported("no agent driver configured")
+
+    async def run_turn(self, turn: TurnContext) -> str | None:  # noqa: ARG002
+        """Never called: ``check`` lets no prompt through."""
+        raise Unsupported("no agent driver configured")
+
+    def resolved(self, outcome: DecisionResolved) -> None:
+        """Without a driver a terminal opens no decision."""
+
+    async def close(self, budget: float) -> None:
+        if self._over.is_set():
+            return
+        self._closing = True
+        await self.terminal.terminate(self._factory.settings.schedule.within(budget))
+        try:
+            async with asyncio.timeout(budget):
+                await self._over.wait()
+        except TimeoutError:
+            log.warning("session %s: its program could not be ended within %.1f s", self._session.id, budget)
+
+    # TerminalUser
+
+    def began_to_write(self) -> None:
+        self._move("working", "process:activity")
+
+    def found(self, finding: Finding) -> None:
+        if isinstance(finding, Title):
+            if finding.text != self._session.state.window_title:
+                self._note("title", TerminalTitled(title=finding.text, tape_offset=finding.offset))
+        elif isinstance(finding, Notification) and finding.kind == "message":
+            text = f"{finding.title}: {finding.text}" if finding.title else finding.text
+            self._note("notification", Notified(message=text, kind="terminal"))
+
+    def was_resized(self, cols: int, rows: int, by: str | None) -> None:
+        self._size = (cols, rows)
+        self._record(TerminalResized(cols=cols, rows=rows, tape_offset=self.terminal.tape.end, by=by))
+
+    def ended(self, code: int | None, signal: int | None) -> None:
+        self._session.tasks.start(self._finish(code, signal), f"exit:{self._session.id}")
+
+    async def _finish(self, code: int | None, signal: int | None) -> None:
+        """Put tape and picture away, then say that it ended: whoever reads the end finds both."""
+        terminal = self.terminal
+        for note in self._notes.values():
+            note.flush()
+        try:
+            screen = terminal.freeze()
+            recording = terminal.take_recording()
+            if recording is not None:
+                await recording.close()
+            await asyncio.get_running_loop().run_in_executor(None, self._shelf.save_end, terminal.tape, screen)
+        except OSError as problem:
+            log.warning("session %s: its tape is not kept: %s", self._session.id, problem)
+        finally:
+            self._factory.running -= 1
+            cause = "closed" if self._closing else "signal" if signal is not None else "exit"
+            self._record(
+                AgentExited(
+                    cause=cause,
+                    code=code,
+                    signal=signal,
+                    tape_offset=terminal.tape.end,
+                    bytes_read=terminal.tape.end,
+                    bytes_written=terminal.bytes_written,
+                )
+            )
+            self._move("exited", "process:exit")
+            self._over.set()
+
+    def _move(self, state: str, cause: str) -> None:
+        before = self._session.state.status.state
+        if state != before:
+            self._record(StateChanged(prev=before, next=state, cause=cause, tape_offset=self.terminal.tape.end))
+
+    def _note(self, kind: str, fact: AnyFact) -> None:
+        self._notes.setdefault(kind, _Paced(self._record)).put(fact)
+
+    def _record(self, fact: AnyFact) -> None:
+        """Record what the program did: it has happened, so it is taken even while the disk does not keep up."""
+        self._session.record(fact, settling=True)
+
+
+class _Paced:
+    """Records the newest of many facts at most once per interval; the last one is never lost."""
+
+    def __init__(self, record: Callable[[AnyFact], None]) -> None:
+        self._record = record
+        self._waiting: AnyFact | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, fact: AnyFact) -> None:
+        if self._timer is not None:
+            self._waiting = fact
+            return
+        self._record(fact)
+        self._timer = asyncio.get_running_loop().call_later(NOTE_INTERVAL, self._due)
+
+    def flush(self) -> None:
+        """Record what waits, now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._record(waiting)
+
+    def _due(self) -> None:
+        self._timer = None
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.put(waiting)
+
+
+def _orphan_line(report: OrphanReport) -> str:
+    """One line on what a lost server left behind; empty when there is nothing to say."""
+    if not report.known:
+        return f"whether process {report.program.pid} of the lost server still runs cannot be seen on this system"
+    parts = []
+    if report.killed:
+        parts.append("ended " + ", ".join(str(process.pid) for process in report.killed))
+    if report.left:
+        parts.append("could not end " + ", ".join(str(process.pid) for process in report.left))
+    return "; ".join(["left running by the lost server:", *parts]) if parts else ""

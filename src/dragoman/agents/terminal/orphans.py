@@ -1,0 +1,114 @@
+"""Programs of a terminal that outlived a crash of the server: find them, and end them.
+
+Their terminal is gone with the server (the kernel hung it up), so they cannot be taken over. Only what provably
+belonged to the session is touched: a process with the very pid *and* start time that were recorded, the members of
+the session they are found in, and whatever carries the session's marker in its environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from .ending import KillSchedule, end_processes
+from .processes import MARKER, Process, ProcessTable, machine_start
+
+_CLOCK_SLACK = 120.0
+"""Seconds the clock may have been set by since; it decides only what a pid and a tick of another boot could mean."""
+
+
+class LostProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log says of a program that was running when the server was lost.
+
+    ``marker`` is its ``DRAGOMAN_SESSION``. ``started_at`` (seconds since the epoch) tells a recorded ``pid_start``
+    of an earlier boot of the machine from one of this boot.
+    """
+
+    pid: int | None
+    pid_start: int | None
+    marker: str | None = None
+    started_at: float | None = None
+
+
+class OrphanReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one ``LostProgram``. ``known`` is false where the system shows no processes: then nobody looked.
+
+    ``found`` is all that was met, ``left`` what could not be ended.
+    """
+
+    program: LostProgram
+    known: bool
+    found: tuple[Process, ...] = ()
+    left: tuple[Process, ...] = ()
+
+    @property
+    def killed(self) -> tuple[Process, ...]:
+        """What was found and ended."""
+        left = {(process.pid, process.start) for process in self.left}
+        return tuple(process for process in self.found if (process.pid, process.start) not in left)
+
+
+async def end_orphans(
+    programs: Iterable[LostProgram],
+    *,
+    schedule: KillSchedule | None = None,
+    processes: ProcessTable | None = None,
+) -> list[OrphanReport]:
+    """Look for survivors of each program and end them (SIGHUP, SIGTERM, SIGKILL), all at the same time.
+
+    Takes one look at the system where nothing survived, at most ``schedule.give_up`` seconds otherwise. Reports come
+    in the order of ``programs``.
+    """
+    table = processes or ProcessTable()
+    chosen = schedule or KillSchedule()
+    return list(await asyncio.gather(*(_end(program, chosen, table) for program in programs)))
+
+
+async def _end(program: LostProgram, schedule: KillSchedule, table: ProcessTable) -> OrphanReport:
+    if not table.available:
+        return OrphanReport(program=program, known=False)
+    survivors = _Survivors(program, detached=schedule.detached)
+
+    async def living() -> Sequence[Process]:
+        return survivors.among(await table.read())
+
+    ending = await end_processes(living, signal.SIGHUP, schedule)
+    return OrphanReport(program=program, known=True, found=ending.found, left=ending.left)
+
+
+class _Survivors:
+    """Tells whose process is whose, and remembers it: a session outlives its leader."""
+
+    def __init__(self, program: LostProgram, *, detached: bool) -> None:
+        same_boot = _is_of_this_boot(program)
+        self._session = program.pid if same_boot else None
+        self._proven = {(program.pid, program.pid_start)} if same_boot and program.pid_start is not None else set()
+        # A marker that we carry ourselves would name those who started us.
+        own = os.environ.get(MARKER)
+        self._marker = program.marker if detached and program.marker and program.marker != own else None
+
+    def among(self, rows: Sequence[Process]) -> list[Process]:
+        """The rows that belong to the program."""
+        mine = [row for row in rows if self._is_proven(row)]
+        if any(row.session == self._session for row in mine):
+            # The number cannot have been given to another session while one of ours is still in it.
+            mine = [row for row in rows if row.session == self._session or self._is_proven(row)]
+        self._proven.update((row.pid, row.start) for row in mine)
+        return mine
+
+    def _is_proven(self, row: Process) -> bool:
+        if (row.pid, row.start) in self._proven:
+            return True
+        return self._marker is not None and row.marker == self._marker
+
+
+def _is_of_this_boot(program: LostProgram) -> bool:
+    """Whether its pid and start time mean anything now: after a restart of the machine they may fit a stranger."""
+    booted_at = machine_start()
+    if booted_at is None or program.started_at is None:
+        return True
+    return program.started_at >= booted_at - _CLOCK_SLACK

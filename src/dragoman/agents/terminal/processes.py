@@ -1,0 +1,209 @@
+"""The system's processes, as far as a terminal must know them: who belongs to whom, and since when.
+
+A process is known by its pid *and* its start time, so that a pid the system gave to somebody else is never touched.
+Read from ``/proc``; without it nothing is known of any process but our own children, and we say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+MARKER = "DRAGOMAN_SESSION"
+"""Environment variable that tells which terminal session a process descends from, wherever it moved since."""
+
+UNKNOWN_START = -1
+"""Start time of a process that is ours beyond doubt (a child not yet reaped) where the system tells no start times."""
+
+_PROC = Path("/proc")
+_MARKER_PREFIX = MARKER.encode() + b"="
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One living process (a zombie is not living). ``start`` is in clock ticks since the machine's start.
+
+    ``marker`` is the value of ``DRAGOMAN_SESSION`` in the environment it was started with; None also when that may
+    not be read.
+    """
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: int
+    marker: str | None = None
+
+
+class ProcessTable:
+    """Looks at all processes of the system, in a worker thread (the loop's default executor).
+
+    Callers that ask while a look is under way share the next one, so many terminals ending at once cost one or two
+    looks and not one each. Use one table per server. ``proc`` is where the process file system is mounted.
+    """
+
+    def __init__(self, proc: Path = _PROC) -> None:
+        self._proc = proc
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[tuple[Process, ...]] | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether this system shows its processes at all."""
+        return (self._proc / "self" / "stat").exists()
+
+    async def read(self) -> tuple[Process, ...]:
+        """Every living process but this one and its ancestors, looked at after this call.
+
+        Empty where there is no ``/proc``.
+        """
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._look())
+        return await asyncio.shield(self._next)
+
+    async def _look(self) -> tuple[Process, ...]:
+        async with self._turn:
+            self._next = None  # whoever asks from here on needs a later look than this one
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, lambda: tuple(_living(self._proc)))
+
+
+def pid_start(pid: int, proc: Path = _PROC) -> int | None:
+    """When a process started, in clock ticks since the machine's start; None if unknown or gone.
+
+    A zombie still has its start time.
+    """
+    stat = _stat(proc / str(pid))
+    return None if stat is None else stat[1].start
+
+
+def machine_start(proc: Path = _PROC) -> float | None:
+    """When the machine started, in seconds since the epoch; None if unknown."""
+    try:
+        lines = (proc / "stat").read_text().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that stands for the process and turns readable at its end.
+
+    None where the system has no such thing. Raises ``ProcessLookupError`` if there is no such process.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:  # an old kernel, a sandbox that forbids it, or no descriptor left
+        return None
+
+
+class Handle:
+    """A hold on one process that survives the reuse of its pid. Close it."""
+
+    __slots__ = ("_pidfd", "_proc", "process")
+
+    def __init__(self, process: Process, pidfd: int | None, proc: Path) -> None:
+        self.process = process
+        self._pidfd = pidfd
+        self._proc = proc
+
+    @classmethod
+    def take(cls, process: Process, proc: Path = _PROC) -> Handle | None:
+        """A hold on that very process, or None if it is gone."""
+        try:
+            pidfd = open_pidfd(process.pid)
+        except ProcessLookupError:
+            return None
+        handle = cls(process, pidfd, proc)
+        if handle.alive:
+            return handle
+        handle.close()
+        return None
+
+    @property
+    def pidfd(self) -> int | None:
+        """The descriptor to wait on, where the system has one."""
+        return self._pidfd
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs. Compares the start time, which no other process of that pid can share."""
+        if self.process.start == UNKNOWN_START:
+            return True
+        stat = _stat(self._proc / str(self.process.pid))
+        return stat is not None and not stat[0] and stat[1].start == self.process.start
+
+    def send(self, number: int) -> None:
+        """Send a signal, if it is still there and ours to signal."""
+        try:
+            if self._pidfd is not None:
+                signal.pidfd_send_signal(self._pidfd, number)
+            elif self.alive:
+                os.kill(self.process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return  # gone, or it became somebody else's (sudo): what is left is reported at the end
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+
+def _living(proc: Path) -> Iterator[Process]:
+    try:
+        names = os.listdir(proc)  # noqa: PTH208 - a Path for each name would double the cost of a look
+    except OSError:
+        return
+    stats = {int(name): _stat(proc / name) for name in names if name.isdigit()}
+    for pid in _own_line(stats):
+        stats.pop(pid, None)
+    for pid, stat in stats.items():
+        if stat is not None and not stat[0]:
+            yield msgspec.structs.replace(stat[1], marker=_marker(proc / str(pid)))
+
+
+def _own_line(stats: Mapping[int, tuple[bool, Process] | None]) -> Iterator[int]:
+    """This process and those who started it: nobody may end them through us."""
+    pid = os.getpid()
+    while pid:
+        yield pid
+        stat = stats.get(pid)
+        pid = stat[1].parent if stat else 0
+
+
+def _stat(folder: Path) -> tuple[bool, Process] | None:
+    """Whether it is a zombie, and the process without its marker."""
+    try:
+        text = (folder / "stat").read_bytes()
+    except OSError:
+        return None
+    # The name (field 2) stands in parentheses and may hold any byte, parentheses too; field 3 follows the last one.
+    fields = text[text.rindex(b")") + 2 :].split()
+    process = Process(
+        pid=int(folder.name),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start=int(fields[19]),
+    )
+    return fields[0] in {b"Z", b"X"}, process
+
+
+def _marker(folder: Path) -> str | None:
+    try:
+        environ = (folder / "environ").read_bytes()
+    except OSError:
+        return None
+    for entry in environ.split(b"\0"):
+        if entry.startswith(_MARKER_PREFIX):
+            return os.fsdecode(entry[len(_MARKER_PREFIX) :])
+    return None

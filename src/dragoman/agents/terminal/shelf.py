@@ -1,0 +1,82 @@
+"""What is kept on disk beside a terminal session's log: its last tape and picture, its environment, its recordings."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from .recording import Recording
+from .stored_screen import StoredScreen
+from .stored_tape import DamagedTape, StoredTape, write_stored_tape
+from .tape import RingTape
+
+log = logging.getLogger("dragoman.terminal")
+
+
+class Shelf:
+    """The folder of one session. Made on first write, 0700; its files are 0600."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def save_end(self, tape: RingTape, screen: StoredScreen) -> None:
+        """Keep how it ended. Blocks on the disk; raises ``OSError``."""
+        folder = self._made()
+        start, data = tape.read(tape.start)
+        write_stored_tape(folder / "tape", start, data)
+        screen.save(folder / "screen.json")
+
+    def load_tape(self, capacity: int, end: int) -> RingTape:
+        """The last run's tape, to be continued; an empty one that starts at ``end`` when none was kept."""
+        path = self._folder / "tape"
+        try:
+            with StoredTape.open(path) as stored:
+                tape = RingTape(capacity, start=stored.start)
+                tape.append(stored.read(stored.start)[1])
+        except FileNotFoundError:
+            return RingTape(capacity, start=end)
+        except (OSError, DamagedTape) as problem:
+            log.warning("the stored tape is left aside: %s", problem)
+            return RingTape(capacity, start=end)
+        return tape if tape.end >= end else RingTape(capacity, start=end)
+
+    def load_screen(self, cols: int, rows: int, tape_end: int) -> StoredScreen:
+        """The last picture; a blank one when none was kept."""
+        try:
+            return StoredScreen.load(self._folder / "screen.json")
+        except FileNotFoundError:
+            return StoredScreen.blank(cols, rows, tape_end)
+        except (OSError, msgspec.MsgspecError) as problem:
+            log.warning("the stored screen is left aside: %s", problem)
+            return StoredScreen.blank(cols, rows, tape_end)
+
+    def keep_environment(self, environment: dict[str, str]) -> None:
+        """Keep what the session's maker added to the environment: it may hold keys, so never in the log."""
+        path = self._made() / "environment.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(environment))
+
+    def environment(self) -> dict[str, str]:
+        """What ``keep_environment`` kept, or nothing."""
+        try:
+            return msgspec.json.decode((self._folder / "environment.json").read_bytes(), type=dict[str, str])
+        except FileNotFoundError:
+            return {}
+
+    async def record(self, run: int, cols: int, rows: int, title: str, term: str) -> Recording:
+        """Begin to record a run."""
+        path = self._made() / f"run-{run}.cast"
+        return await Recording.start(path, cols=cols, rows=rows, title=title, term=term)
+
+    def remove(self) -> None:
+        """The session's log is gone: so is all of this."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _made(self) -> Path:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._folder

@@ -1,0 +1,253 @@
+"""A program on a PTY with its tape and its screen: the ``Terminal`` port.
+
+Per chunk: the tape keeps it, watchers are told (a link sends it in the same step), then the model draws it. Pictures
+are published at most every ``screen_interval`` seconds, and never from the middle of a synchronized update.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from dragoman.hub.ports import TerminalWatcher
+
+from .ending import KillSchedule
+from .findings import Finding, Reply
+from .keys import encode_keys
+from .limits import check_size
+from .processes import ProcessTable
+from .pty import Pty, PtyLimits
+from .recording import Recording
+from .replies import ANSWER
+from .screen import PyavtScreen
+from .settings import TerminalSettings
+from .signals import parse_signal
+from .stored_screen import StoredScreen
+from .tape import RingTape
+
+ANSWER_WINDOW = 2.0
+"""Seconds after a query of the program in which a viewer's own answer to it is dropped: we have answered already."""
+
+
+class TerminalUser(Protocol):
+    """Who owns the terminal is told what concerns the log."""
+
+    def began_to_write(self) -> None: ...
+    def found(self, finding: Finding) -> None: ...
+    def was_resized(self, cols: int, rows: int, by: str | None) -> None: ...
+    def ended(self, code: int | None, signal: int | None) -> None: ...
+
+
+class PtyTerminal:
+    """See the module. One object for all runs of a session: the tape goes on where the last run left it."""
+
+    def __init__(
+        self,
+        user: TerminalUser,
+        settings: TerminalSettings,
+        *,
+        tape: RingTape,
+        last_screen: StoredScreen,
+        model: bool,
+    ) -> None:
+        self._user = user
+        self._settings = settings
+        self._model = model
+        self.tape = tape
+        self._last_screen = last_screen
+        self._screen: PyavtScreen | None = None
+        self._pty: Pty | None = None
+        self._recording: Recording | None = None
+        self._size = (last_screen.cols, last_screen.rows)
+        self._written_before = 0
+        self._silent = True
+        self._watchers: tuple[TerminalWatcher, ...] = ()
+        self._publishing: asyncio.TimerHandle | None = None
+        self._expected: dict[str, float] = {}
+
+    # What it is
+
+    @property
+    def screen(self) -> PyavtScreen | StoredScreen | None:
+        if not self._model:
+            return None
+        return self._screen if self._screen is not None else self._last_screen
+
+    @property
+    def cols(self) -> int:
+        return self._size[0]
+
+    @property
+    def rows(self) -> int:
+        return self._size[1]
+
+    @property
+    def pid(self) -> int | None:
+        return self._pty.pid if self._pty is not None else None
+
+    @property
+    def pid_start(self) -> int | None:
+        """Start time of the program in clock ticks, for telling it from another process with its number."""
+        return self._pty.pid_start if self._pty is not None else None
+
+    @property
+    def running(self) -> bool:
+        return self._pty is not None and self._pty.running
+
+    @property
+    def bytes_written(self) -> int:
+        return self._written_before + (self._pty.bytes_written if self._pty is not None else 0)
+
+    # What one may do with it
+
+    def write(self, data: bytes) -> None:
+        if self._pty is not None:
+            self._pty.write(self._without_second_answers(data) if self._expected else data)
+
+    async def drained(self) -> bool:
+        """Wait until the program's terminal has taken all input; False if the program ended before."""
+        return self._pty is not None and await self._pty.drained()
+
+    def press(self, keys: Sequence[str]) -> int:
+        data = encode_keys(keys)
+        self.write(data)
+        return len(data)
+
+    def resize(self, cols: int, rows: int, by: str | None = None) -> None:
+        check_size(cols, rows)
+        if (cols, rows) == self._size or not self.running:
+            return
+        assert self._pty is not None
+        self._size = (cols, rows)
+        if self._screen is not None:
+            self._screen.resize(cols, rows)
+        if self._recording is not None:
+            self._recording.resize(cols, rows)
+        self._pty.resize(cols, rows)
+        self._user.was_resized(cols, rows, by)
+        for watcher in self._watchers:
+            watcher.resized()
+        self._publish_soon()
+
+    def signal(self, name: str) -> None:
+        number = parse_signal(name)
+        if self._pty is not None:
+            self._pty.signal(number)
+
+    def watch(self, watcher: TerminalWatcher) -> Callable[[], None]:
+        self._watchers = (*self._watchers, watcher)
+
+        def stop() -> None:
+            self._watchers = tuple(other for other in self._watchers if other is not watcher)
+
+        return stop
+
+    # Life
+
+    def launch(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        size: tuple[int, int],
+        recording: Recording | None,
+        processes: ProcessTable,
+    ) -> None:
+        """Start the program. Raises what ``Pty.spawn`` raises, changing nothing."""
+        check_size(*size)
+        pty = Pty.spawn(
+            command,
+            cwd=cwd,
+            env=env,
+            cols=size[0],
+            rows=size[1],
+            on_data=self._data,
+            on_exit=self._exit,
+            limits=PtyLimits(input=self._settings.input_buffer),
+            schedule=self._settings.schedule,
+            processes=processes,
+        )
+        self._written_before = self.bytes_written
+        self._pty, self._size, self._recording = pty, size, recording
+        self._silent = True
+        self._expected.clear()
+        if self._model:
+            self._screen = PyavtScreen(*size, scrollback=self._settings.scrollback)
+
+    async def terminate(self, schedule: KillSchedule) -> bool:
+        """End the program and all that descends from it; True once it is gone."""
+        return self._pty is None or await self._pty.terminate(schedule=schedule)
+
+    def freeze(self) -> StoredScreen:
+        """After the end: keep the last picture and let the model go."""
+        if self._screen is not None:
+            self._last_screen = StoredScreen.of(self._screen)
+            self._screen = None
+        return self._last_screen
+
+    def take_recording(self) -> Recording | None:
+        """The recording under way, given up by the terminal."""
+        recording, self._recording = self._recording, None
+        return recording
+
+    # From the PTY
+
+    def _data(self, chunk: bytes) -> None:
+        offset = self.tape.append(chunk)
+        if self._silent:
+            self._silent = False
+            self._user.began_to_write()
+        for watcher in self._watchers:
+            watcher.tape_grew()
+        if self._recording is not None:
+            self._recording.output(chunk)
+        if self._screen is not None:
+            for finding in self._screen.feed(chunk, offset):
+                self._take(finding)
+            self._publish_soon()
+
+    def _take(self, finding: Finding) -> None:
+        if not isinstance(finding, Reply):
+            self._user.found(finding)
+        elif self._pty is not None:
+            self._expected[finding.kind] = asyncio.get_running_loop().time() + ANSWER_WINDOW
+            if self._pty.input_waiting + len(finding.data) < self._settings.input_buffer:
+                self._pty.write(finding.data)
+
+    def _exit(self, code: int | None, signal: int | None) -> None:
+        if self._screen is not None:
+            self._screen.end()
+        if self._publishing is not None:
+            self._publishing.cancel()
+            self._publishing = None
+        for watcher in self._watchers:
+            watcher.tape_grew()
+            watcher.screen_changed()
+        self._user.ended(code, signal)
+
+    # Publishing
+
+    def _publish_soon(self) -> None:
+        if self._publishing is None and self._watchers and self._screen is not None:
+            loop = asyncio.get_running_loop()
+            self._publishing = loop.call_later(self._settings.screen_interval, self._publish)
+
+    def _publish(self) -> None:
+        self._publishing = None
+        if self._screen is not None and self._screen.held:
+            self._publish_soon()
+            return
+        for watcher in self._watchers:
+            watcher.screen_changed()
+
+    def _without_second_answers(self, data: bytes) -> bytes:
+        now = asyncio.get_running_loop().time()
+        self._expected = {kind: until for kind, until in self._expected.items() if until > now}
+
+        def keep(match: re.Match[bytes]) -> bytes:
+            return b"" if match.lastgroup in self._expected else match.group()
+
+        return ANSWER.sub(keep, data) if b"\x1b" in data else data

@@ -1,0 +1,108 @@
+"""The command line: one parser; each command's work is in its own module and imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from dragoman.server.settings import SettingsError
+
+USE_ERROR = 2
+"""Exit code for everything that was asked wrongly."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, except that an error of use is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(USE_ERROR)
+
+
+def build_parser() -> Parser:
+    """Every command with its flags."""
+    parser = Parser(
+        prog="dragoman",
+        description="Host AI agent sessions and speak the wire protocol each client already knows.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    serve = commands.add_parser("serve", help="start the server", allow_abbrev=False)
+    _listening(serve)
+    serve.add_argument("--dialect", help="mount this dialect at the root")
+
+    run = commands.add_parser("run", help="serve one program on a terminal over coop", allow_abbrev=False)
+    _listening(run)
+    run.add_argument("--agent", default="unknown", help="what the program is (unknown)")
+    run.add_argument("--cols", type=int, help="terminal width (200)")
+    run.add_argument("--rows", type=int, help="terminal height (50)")
+    run.add_argument("--record", action="store_true", default=None, help="record to asciicast v2 in the data folder")
+    run.add_argument("--no-model", action="store_true", help="keep no screen model")
+    run.add_argument("--exit-with-child", action="store_true", help="stop when the program has ended")
+    run.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the program and its arguments")
+
+    attach = commands.add_parser("attach", help="use a terminal session from this terminal", allow_abbrev=False)
+    _reaching(attach)
+    attach.add_argument("session", nargs="?", help="session id, or a unique beginning of one")
+
+    sessions = commands.add_parser("sessions", help="list the sessions of a server", allow_abbrev=False)
+    _reaching(sessions)
+    sessions.add_argument("--json", action="store_true", help="print one JSON object per session")
+
+    send = commands.add_parser("send", help="send a prompt, or type into a terminal", allow_abbrev=False)
+    _reaching(send)
+    send.add_argument("session", help="session id, or a unique beginning of one")
+    send.add_argument("text", help="what to send; - reads standard input")
+    send.add_argument("--no-enter", action="store_true", help="terminal: do not press enter after the text")
+
+    config = commands.add_parser("config", help="print the settings that hold", allow_abbrev=False)
+    config.add_argument("--config", metavar="FILE", help="settings file (TOML)")
+    return parser
+
+
+def _listening(parser: Parser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="settings file (TOML)")
+    parser.add_argument("--host", help="address to bind (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="TCP port, 0 for a free one (7337)")
+    parser.add_argument("--token", help="require this token (better: DRAGOMAN_TOKEN)")
+    parser.add_argument("--allow-host", action="append", metavar="NAME", help="also serve this host name")
+    parser.add_argument("--allow-origin", action="append", metavar="ORIGIN", help="let pages of this origin in")
+    parser.add_argument("--data", metavar="DIR", help="data folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON line on stdout when ready")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    parser.add_argument("--log-json", action="store_true", default=None, help="log as JSON lines")
+
+
+def _reaching(parser: Parser) -> None:
+    parser.add_argument("--url", help="the server (DRAGOMAN_URL, else http://127.0.0.1:7337)")
+    parser.add_argument("--token", help="its token (DRAGOMAN_TOKEN)")
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code."""
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    if arguments.version:
+        from importlib.metadata import version  # noqa: PLC0415  slow, and wanted here only
+
+        print(f"dragoman {version('dragoman')}")
+        raise SystemExit(0)
+    if arguments.command is None:
+        parser.error("a command is missing")
+    module = importlib.import_module(f"dragoman.cli.{arguments.command}")
+    try:
+        code: int = module.run(arguments)
+    except SettingsError as problem:
+        code = complain(str(problem))
+    raise SystemExit(code)
+
+
+def complain(message: str) -> int:
+    """One line on stderr; the exit code of an error of use."""
+    print(f"dragoman: {message}", file=sys.stderr)
+    return USE_ERROR

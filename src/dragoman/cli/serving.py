@@ -1,0 +1,93 @@
+"""What ``serve`` and ``run`` share: settings from flags, the event loop, the ready line, the way out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from dragoman.server.logs import Scrubber, set_up
+from dragoman.server.serve import Server, UseError, handle_signals
+from dragoman.server.settings import Settings, default_file, load
+
+log = logging.getLogger("dragoman.server")
+
+Flags = dict[str, dict[str, Any]]
+
+
+def flags_of(arguments: argparse.Namespace) -> Flags:
+    """The listening flags as a settings tree; what was not given is None and changes nothing."""
+    return {
+        "server": {
+            "host": arguments.host,
+            "port": arguments.port,
+            "token": arguments.token,
+            "allow_host": arguments.allow_host,
+            "allow_origin": arguments.allow_origin,
+        },
+        "data": {"folder": arguments.data},
+        "log": {"level": arguments.log_level, "json": arguments.log_json},
+    }
+
+
+def settings_of(arguments: argparse.Namespace, flags: Flags) -> Settings:
+    """Settings from file, environment and flags. Raises ``SettingsError``."""
+    file = Path(arguments.config) if arguments.config else default_file(os.environ)
+    return load(file, os.environ, flags)
+
+
+def run_server(
+    settings: Settings,
+    *,
+    announce: bool,
+    only_session: bool = False,
+    prepare: Callable[[Server], Awaitable[None]] | None = None,
+    work: Callable[[Server], Awaitable[int]],
+) -> int:
+    """Start the server, ``prepare`` it, say that it is ready, do ``work`` until it returns an exit code, stop.
+
+    Errors of use are one line on stderr and exit code 2.
+    """
+    scrubber = Scrubber()
+    scrubber.add(settings.server.token)
+    set_up(settings.log.level, as_json=settings.log.json, scrubber=scrubber)
+
+    async def living() -> int:
+        server = Server(settings, only_session=only_session)
+        await server.start()
+        handle_signals(server)
+        try:
+            if prepare is not None:
+                await prepare(server)
+            _say_ready(server, announce=announce)
+            return await work(server)
+        finally:
+            await server.stop()
+            log.info("stopped")
+
+    try:
+        return uvloop.run(living())
+    except UseError as problem:
+        print(f"dragoman: {problem}", file=sys.stderr)
+        return 2
+
+
+def _say_ready(server: Server, *, announce: bool) -> None:
+    log.info("listening on %s", server.http_url)
+    for name, url in server.addresses().items():
+        log.info("%-8s %s", name, url)
+    if announce:
+        print(json.dumps(server.ready_line()), flush=True)
+
+
+async def until_stopped(server: Server) -> int:
+    """Serve until a signal or a client asks to stop."""
+    await server.stop_requested.wait()
+    return 0

@@ -1,0 +1,325 @@
+"""Coop's HTTP API (``/api/v1``), the one the seed refers to, with its error envelope.
+
+Under ``serve`` a session is chosen by ``?session=`` or by the path prefix ``/session/{id}``, as in COOP_URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from dragoman.dialects.base import is_loopback
+from dragoman.hub.errors import HubError
+from dragoman.hub.permissions import STRANGER, Principal
+from dragoman.hub.ports import Terminal
+from dragoman.hub.session import Session
+
+from . import messages as wire
+from . import projection
+from .errors import BAD_BASE64, HTTP_STATUS, NO_DRIVER, NO_MODEL, STILL_STARTING, as_error
+from .link import decode_base64, is_ready, replay_result
+
+if TYPE_CHECKING:
+    from .dialect import CoopDialect
+
+T = TypeVar("T")
+Handler = Callable[["Call"], Awaitable[Response]]
+
+
+class SignalBody(Struct, frozen=True):
+    """What ``POST signal`` takes."""
+
+    signal: str
+
+
+class SizeBody(Struct, frozen=True):
+    """What ``POST resize`` takes."""
+
+    cols: wire.UInt16
+    rows: wire.UInt16
+
+
+class InputBody(Struct, frozen=True):
+    """What ``POST input`` takes."""
+
+    text: str
+    enter: bool = False
+
+
+class RawBody(Struct, frozen=True):
+    """What ``POST input/raw`` takes."""
+
+    data: str
+
+
+class KeysBody(Struct, frozen=True):
+    """What ``POST input/keys`` takes."""
+
+    keys: list[str]
+
+
+class NudgeBody(Struct, frozen=True):
+    """What ``POST agent/nudge`` takes."""
+
+    message: str
+
+
+class RespondBody(Struct, frozen=True):
+    """What ``POST agent/respond`` takes."""
+
+    accept: bool | None = None
+    option: wire.Int32 | None = None
+    text: str | None = None
+    answers: list[wire.QuestionAnswer] | None = None
+
+
+class Refused(Exception):
+    """Ends a request with an error envelope."""
+
+    def __init__(self, error: wire.Error) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Call:
+    """One request, authenticated, with its session."""
+
+    def __init__(
+        self, dialect: CoopDialect, request: Request, principal: Principal, session: Session, terminal: Terminal
+    ) -> None:
+        self.dialect = dialect
+        self.request = request
+        self.principal = principal
+        self.session = session
+        self.terminal = terminal
+
+    async def body(self, shape: type[T]) -> T:
+        """The JSON body, typed. Raises ``Refused`` (BAD_REQUEST)."""
+        try:
+            return msgspec.json.decode(await self.request.body(), type=shape)
+        except (msgspec.MsgspecError, RecursionError) as problem:
+            raise Refused(wire.Error(code="BAD_REQUEST", message=f"invalid body: {problem}")) from problem
+
+    def number(self, name: str, default: int | None) -> int | None:
+        """A query parameter that is a whole number from 0 up."""
+        text = self.request.query_params.get(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) <= 20):
+            raise Refused(wire.Error(code="BAD_REQUEST", message=f"{name} must be a whole number"))
+        return int(text)
+
+    def control(self) -> Terminal:
+        """The terminal, for writing."""
+        return self.session.control(self.principal)
+
+
+async def health(call: Call) -> Response:
+    """Always "running": it is the server that answers."""
+    state, terminal = call.session.shown, call.terminal
+    return _json(
+        {
+            "status": "running",
+            "pid": terminal.pid,
+            "uptime_secs": call.dialect.status(call.session, terminal).uptime_secs,
+            "agent": state.agent,
+            "terminal": {"cols": terminal.cols, "rows": terminal.rows},
+            "terminal_cols": terminal.cols,
+            "terminal_rows": terminal.rows,
+            "ws_clients": call.dialect.link_count(call.session.id),
+            "ready": is_ready(call.session),
+        }
+    )
+
+
+async def ready(call: Call) -> Response:
+    flag = is_ready(call.session)
+    return _json({"ready": flag}, 200 if flag else 503)
+
+
+async def screen(call: Call) -> Response:
+    """``cursor=true`` adds the cursor; without it the field is null, as the original answers."""
+    body = _plain(projection.screen(_picture(call)))
+    if call.request.query_params.get("cursor", "false") != "true":
+        body["cursor"] = None
+    return _json(body)
+
+
+async def screen_text(call: Call) -> Response:
+    return PlainTextResponse("\n".join(_picture(call).lines))
+
+
+async def output(call: Call) -> Response:
+    offset = call.number("offset", 0)
+    assert offset is not None
+    return _json(_plain(replay_result(call.terminal, offset, call.number("limit", None))))
+
+
+async def status(call: Call) -> Response:
+    return _json(_plain(call.dialect.status(call.session, call.terminal)))
+
+
+async def post_input(call: Call) -> Response:
+    body = await call.body(InputBody)
+    data = body.text.encode() + (b"\r" if body.enter else b"")
+    call.control().write(data)
+    return _json({"bytes_written": len(data)})
+
+
+async def post_raw(call: Call) -> Response:
+    data = decode_base64((await call.body(RawBody)).data)
+    if data is None:
+        raise Refused(BAD_BASE64)
+    call.control().write(data)
+    return _json({"bytes_written": len(data)})
+
+
+async def post_keys(call: Call) -> Response:
+    body = await call.body(KeysBody)
+    return _json({"bytes_written": call.control().press(body.keys)})
+
+
+async def post_resize(call: Call) -> Response:
+    body = await call.body(SizeBody)
+    call.control().resize(body.cols, body.rows, call.principal.id)
+    return _json({"cols": body.cols, "rows": body.rows})
+
+
+async def post_signal(call: Call) -> Response:
+    body = await call.body(SignalBody)
+    call.control().signal(body.signal)
+    return _json({"delivered": True})
+
+
+async def agent(call: Call) -> Response:
+    """The state, for every agent type. ``detection_tier`` is ``none`` until something detected a state."""
+    state = call.session.shown
+    now = state.status
+    return _json(
+        {
+            "agent": state.agent,
+            "state": now.state,
+            "since_seq": now.seq,
+            "screen_seq": call.terminal.screen.seq if call.terminal.screen is not None else 0,
+            "detection_tier": "4" if now.cause.startswith("process:") else "none",
+            "detection_cause": now.cause,
+            "prompt": None,
+            "error_detail": now.error_detail,
+            "error_category": now.error_category,
+            "last_message": now.last_message,
+        }
+    )
+
+
+async def nudge(call: Call) -> Response:
+    await call.body(NudgeBody)
+    raise Refused(NO_DRIVER if is_ready(call.session) else STILL_STARTING)
+
+
+async def respond(call: Call) -> Response:
+    await call.body(RespondBody)
+    raise Refused(NO_DRIVER if is_ready(call.session) else STILL_STARTING)
+
+
+async def shutdown(call: Call) -> Response:
+    call.dialect.shut_down(call.session)
+    return _json({"accepted": True})
+
+
+_ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/health", health),
+    ("GET", "/ready", ready),
+    ("GET", "/screen", screen),
+    ("GET", "/screen/text", screen_text),
+    ("GET", "/output", output),
+    ("GET", "/status", status),
+    ("POST", "/input", post_input),
+    ("POST", "/input/raw", post_raw),
+    ("POST", "/input/keys", post_keys),
+    ("POST", "/resize", post_resize),
+    ("POST", "/signal", post_signal),
+    ("GET", "/agent", agent),
+    ("POST", "/agent/nudge", nudge),
+    ("POST", "/agent/respond", respond),
+    ("POST", "/shutdown", shutdown),
+)
+
+
+def make_routes(dialect: CoopDialect) -> Starlette:
+    """The HTTP application below the dialect's root."""
+
+    def endpoint(handler: Handler, *, exempt: bool) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            principal = _admit(dialect, request, exempt=exempt)
+            named = request.path_params.get("session") or request.query_params.get("session")
+            session, terminal = await dialect.find(principal, named)
+            return await handler(Call(dialect, request, principal, session, terminal))
+
+        return serve
+
+    routes = [
+        Route(path, endpoint(handler, exempt=path == "/health"), methods=[method]) for method, path, handler in _ROUTES
+    ]
+    return Starlette(
+        routes=[Mount("/api/v1", routes=routes), Mount("/session/{session}/api/v1", routes=routes)],
+        exception_handlers={Refused: _refused, HubError: _hub_error, HTTPException: _http_error},
+    )
+
+
+def _admit(dialect: CoopDialect, request: Request, *, exempt: bool) -> Principal:
+    """Bearer or ``?token=``; health needs none on this machine."""
+    header = request.headers.get("authorization", "")
+    given = header[7:] if header.startswith("Bearer ") else request.query_params.get("token")
+    principal = dialect.authenticate(given)
+    if principal is not None:
+        return principal
+    client = request.client.host if request.client else ""
+    if exempt and dialect.reads_open(is_loopback(client)):
+        return STRANGER
+    raise Refused(wire.Error(code="UNAUTHORIZED", message="unauthorized"))
+
+
+def _picture(call: Call) -> Any:
+    if call.terminal.screen is None:
+        raise Refused(NO_MODEL)
+    return call.terminal.screen.snapshot()
+
+
+def _plain(message: wire.ServerMessage) -> dict[str, Any]:
+    """A message's fields without its event name: HTTP bodies carry none."""
+    fields: dict[str, Any] = msgspec.to_builtins(message)
+    del fields["event"]
+    return fields
+
+
+def _json(body: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
+
+
+def _envelope(error: wire.Error, status: int | None = None) -> Response:
+    body = {"error": {"code": error.code, "message": error.message}}
+    return _json(body, status or HTTP_STATUS[error.code])
+
+
+async def _refused(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Refused)
+    return _envelope(problem.error)
+
+
+async def _hub_error(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HubError)
+    unknown = problem.code == "unknown_session"
+    return _envelope(as_error(problem), 404 if unknown else None)
+
+
+async def _http_error(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    return _envelope(wire.Error(code="BAD_REQUEST", message=problem.detail), problem.status_code)

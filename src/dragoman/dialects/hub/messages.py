@@ -1,0 +1,354 @@
+"""The wire contract of the hub dialect, one half: every message a client may send, as types.
+
+A client message is one JSON object whose ``op`` names it; unknown fields are refused, so that a misspelt one is not
+silently lost. The bodies of the HTTP routes are the same types without ``op``, ``id`` and what stands in the path.
+Spelled as on the wire; ``docs/dialects/hub.md`` says the same in prose.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from dragoman.hub.events import Answer, Json
+from dragoman.hub.session import WhenBusy
+
+PROTOCOL = 1
+"""Version of this contract. It grows by fields and messages; a change that breaks a client raises it."""
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""A count, cursor or offset that every JSON reader can hold exactly."""
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+"""How many at most; the server's own limit holds if it is lower."""
+
+Side = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)]
+"""Columns or rows; which sizes can be served is the terminal's to say (``invalid_size``)."""
+
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+"""An id, or a short word."""
+
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+"""A client's own message id."""
+
+RequestId = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | Annotated[str, msgspec.Meta(max_length=200)] | None
+"""What a client calls its request; comes back with the answer."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a command says. Shared by WebSocket and HTTP."""
+
+
+class CreateBody(Body, frozen=True, kw_only=True):
+    """A new session. ``options`` are the agent's own (a terminal's ``command``, ``cols``, ``rows``, ``env``)."""
+
+    kind: Name
+    cwd: str
+    agent: Name = "unknown"
+    title: str | None = None
+    options: dict[str, Json] = {}
+    start: bool = True
+
+
+class PromptBody(Body, frozen=True, kw_only=True):
+    """A prompt. The same ``client_message_id`` gives one turn, however often it is sent."""
+
+    text: str
+    client_message_id: Key | None = None
+    when_busy: WhenBusy = "refuse"
+
+
+class AnswerBody(Body, frozen=True, kw_only=True):
+    """The answer to a decision."""
+
+    answer: Answer
+
+
+class CancelBody(Body, frozen=True, kw_only=True):
+    """Cancel this turn; without a name the open one."""
+
+    turn: Name | None = None
+
+
+class SettingsBody(Body, frozen=True, kw_only=True):
+    """Settings to change; null removes one."""
+
+    settings: dict[str, Json]
+
+
+class InputBody(Body, frozen=True, kw_only=True):
+    """Raw terminal input: ``text``, then ``data`` (base64), then a carriage return if ``enter``; or named ``keys``."""
+
+    text: str | None = None
+    data: bytes | None = None
+    enter: bool = False
+    keys: tuple[Name, ...] | None = None
+
+
+class ResizeBody(Body, frozen=True, kw_only=True):
+    """A new terminal size."""
+
+    cols: Side
+    rows: Side
+
+
+class SignalBody(Body, frozen=True, kw_only=True):
+    """A signal to the program's group, by name (``INT``) or number (``"2"``)."""
+
+    signal: Name
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions; of more than ``limit`` the newest."""
+
+    status: Name | None = None
+    kind: Name | None = None
+    limit: Limit | None = None
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``after``: the page behind a cursor. ``before``, or neither: the newest page before it, or of all."""
+
+    after: Whole | None = None
+    before: Whole | None = None
+    limit: Limit | None = None
+
+
+class NewestQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """How many."""
+
+    limit: Limit | None = None
+
+
+class TapeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Raw output from an absolute offset on; without one, the newest."""
+
+    offset: Whole | None = None
+    limit: Limit | None = None
+
+
+class ScreenQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``styled`` adds how the cells look."""
+
+    format: Literal["json", "text"] = "json"
+    styled: bool = False
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
+    """A client message that shares nothing with an HTTP route."""
+
+    id: RequestId = None
+
+
+class Ping(Op, frozen=True, tag="ping"):
+    """Is anyone there?"""
+
+
+class List(ListQuery, frozen=True, kw_only=True, tag_field="op", tag="list", forbid_unknown_fields=True):
+    """The sessions, newest last."""
+
+    id: RequestId = None
+
+
+class Watch(ListQuery, frozen=True, kw_only=True, tag_field="op", tag="watch", forbid_unknown_fields=True):
+    """The same, and from now on a ``session`` message for every session that changes."""
+
+    id: RequestId = None
+
+
+class Unwatch(Op, frozen=True, tag="unwatch"):
+    """No more of those."""
+
+
+class Create(CreateBody, frozen=True, kw_only=True, tag_field="op", tag="create"):
+    """Make a session."""
+
+    id: RequestId = None
+
+
+class OnSession(Op, frozen=True, kw_only=True):
+    """Base of the messages that name a session."""
+
+    session: Name
+
+
+class Delete(OnSession, frozen=True, kw_only=True, tag="delete"):
+    """Close it and drop its log."""
+
+
+class Start(OnSession, frozen=True, kw_only=True, tag="start"):
+    """Start its agent (again)."""
+
+
+class Close(OnSession, frozen=True, kw_only=True, tag="close"):
+    """End what runs; the log stays."""
+
+
+class GetSnapshot(OnSession, frozen=True, kw_only=True, tag="snapshot"):
+    """What is true of it now."""
+
+
+class Follow(OnSession, frozen=True, kw_only=True, tag="follow"):
+    """Send every event behind ``after``, the old ones first; without it only new ones."""
+
+    after: Whole | None = None
+    coalesce: bool = False
+
+
+class Unfollow(OnSession, frozen=True, kw_only=True, tag="unfollow"):
+    """No more of those."""
+
+
+class Events(EventsQuery, frozen=True, kw_only=True, tag_field="op", tag="events", forbid_unknown_fields=True):
+    """One page of the log."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Newest(NewestQuery, frozen=True, kw_only=True, tag_field="op", tag="newest", forbid_unknown_fields=True):
+    """The newest events over all sessions."""
+
+    id: RequestId = None
+
+
+class Submit(PromptBody, frozen=True, kw_only=True, tag_field="op", tag="submit"):
+    """Submit a prompt."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Withdraw(OnSession, frozen=True, kw_only=True, tag="withdraw"):
+    """Take back a prompt that waits."""
+
+    prompt: Name
+
+
+class AnswerDecision(AnswerBody, frozen=True, kw_only=True, tag_field="op", tag="answer"):
+    """Answer a decision."""
+
+    session: Name
+    decision: Name
+    id: RequestId = None
+
+
+class Cancel(CancelBody, frozen=True, kw_only=True, tag_field="op", tag="cancel"):
+    """End a turn."""
+
+    session: Name
+    id: RequestId = None
+
+
+class ChangeSettings(SettingsBody, frozen=True, kw_only=True, tag_field="op", tag="settings"):
+    """Change settings."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Attach(OnSession, frozen=True, kw_only=True, tag="attach"):
+    """Stream raw output from ``offset`` on (without one: from the end). ``screen`` adds the picture to the reply and
+    starts the stream where the picture ends."""
+
+    offset: Whole | None = None
+    screen: bool = False
+    styled: bool = False
+
+
+class Detach(OnSession, frozen=True, kw_only=True, tag="detach"):
+    """No more of that."""
+
+
+class Input(InputBody, frozen=True, kw_only=True, tag_field="op", tag="input"):
+    """Type into the terminal."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Keys(OnSession, frozen=True, kw_only=True, tag="keys"):
+    """Press named keys, all or none."""
+
+    keys: tuple[Name, ...]
+
+
+class Resize(ResizeBody, frozen=True, kw_only=True, tag_field="op", tag="resize"):
+    """Change the terminal's size."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Signal(SignalBody, frozen=True, kw_only=True, tag_field="op", tag="signal"):
+    """Signal the program."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Screen(OnSession, frozen=True, kw_only=True, tag="screen"):
+    """The picture now."""
+
+    styled: bool = False
+
+
+class Tape(TapeQuery, frozen=True, kw_only=True, tag_field="op", tag="tape", forbid_unknown_fields=True):
+    """A piece of the raw output."""
+
+    session: Name
+    id: RequestId = None
+
+
+ClientMessage = (
+    Ping
+    | List
+    | Watch
+    | Unwatch
+    | Create
+    | Delete
+    | Start
+    | Close
+    | GetSnapshot
+    | Follow
+    | Unfollow
+    | Events
+    | Newest
+    | Submit
+    | Withdraw
+    | AnswerDecision
+    | Cancel
+    | ChangeSettings
+    | Attach
+    | Detach
+    | Input
+    | Keys
+    | Resize
+    | Signal
+    | Screen
+    | Tape
+)
+
+
+_decoder: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
+
+
+class _OnlyId(msgspec.Struct, frozen=True):
+    id: RequestId = None
+
+
+_id_decoder = msgspec.json.Decoder(_OnlyId)
+
+
+def decode(text: str) -> ClientMessage:
+    """The message in ``text``. Raises ``ValueError`` or ``RecursionError`` for anything that is none."""
+    return _decoder.decode(text)
+
+
+def id_in(text: str) -> RequestId:
+    """The id of a message that could not be decoded, if it can be made out."""
+    try:
+        return _id_decoder.decode(text).id
+    except (ValueError, RecursionError):
+        return None

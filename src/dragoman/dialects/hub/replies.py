@@ -1,0 +1,254 @@
+"""The wire contract of the hub dialect, the other half: every answer and every message of the server, as types.
+
+The answer to a WebSocket request is ``{"type": "ok", "id": ...}`` with the fields of its result; over HTTP the result is
+the whole body. Spelled as on the wire; ``docs/dialects/hub.md`` says the same in prose.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from dragoman.hub.events import Event
+from dragoman.hub.ports import CursorPosition, ScreenSnapshot, StyledRun
+
+from .errors import Problem
+from .messages import RequestId
+from .views import PlacedEvent, Row, Snapshot
+
+
+class Empty(msgspec.Struct, frozen=True):
+    """Done; there is nothing more to say."""
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Sessions, oldest first. ``has_more``: older ones were left out."""
+
+    sessions: tuple[Row, ...]
+    has_more: bool
+
+
+class Created(msgspec.Struct, frozen=True):
+    """The new session, and the cursor it is at now."""
+
+    session: str
+    seq: int
+
+
+class At(msgspec.Struct, frozen=True):
+    """Durable: everything the command did is in the log up to ``seq``."""
+
+    seq: int
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """Events behind ``after`` follow; ``head`` is the newest now."""
+
+    session: str
+    after: int
+    head: int
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A piece of the log in order, ``first`` to ``last`` (null when empty). ``has_more``: there is more in the
+    direction of paging: behind ``last`` with ``after``, else before ``first``. ``head`` is the newest now."""
+
+    session: str
+    events: list[Event]
+    first: int | None
+    last: int | None
+    head: int
+    has_more: bool
+
+
+class NewestEvents(msgspec.Struct, frozen=True):
+    """The newest events of all sessions in the order they were written, newest last."""
+
+    events: list[PlacedEvent]
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The prompt is durable at ``seq``. ``disposition``: ``started`` (as ``turn``, null if it ended already),
+    ``queued`` or ``steering``. ``duplicate``: this message id was accepted before; nothing new was recorded."""
+
+    prompt: str
+    seq: int
+    disposition: str
+    turn: str | None
+    duplicate: bool
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """That turn has ended."""
+
+    turn: str
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """How many bytes went to the program."""
+
+    bytes: int
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The terminal as a person sees it. ``seq`` grows with every change; ``tape_offset`` is the offset of the first
+    byte that is not in the picture yet. ``styled`` holds the same lines with their looks, when asked for."""
+
+    lines: tuple[str, ...]
+    cols: int
+    rows: int
+    alt_screen: bool
+    cursor: CursorPosition
+    cursor_visible: bool
+    seq: int
+    tape_offset: int
+    title: str | None = None
+    styled: tuple[tuple[StyledRun, ...], ...] | None = None
+
+
+class Attached(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Binary messages with this ``handle`` follow, from ``offset`` on. ``start`` is the oldest byte still held, ``end``
+    the newest now; ``run`` counts the program's starts."""
+
+    session: str
+    handle: int
+    run: int
+    offset: int
+    start: int
+    end: int
+    cols: int
+    rows: int
+    running: bool
+    screen: Picture | None = None
+
+
+class TapePiece(msgspec.Struct, frozen=True):
+    """Raw output (base64): ``data`` starts at ``offset``, the next piece at ``next``, the newest byte ends at ``end``."""
+
+    offset: int
+    next: int
+    end: int
+    data: bytes
+
+
+class Health(msgspec.Struct, frozen=True):
+    """``status``: ``ok``, or ``degraded`` while the journal cannot write (``problem``)."""
+
+    status: str
+    epoch: str
+    sessions: int
+    problem: str | None
+
+
+Result = (
+    Empty
+    | Rows
+    | Created
+    | At
+    | Followed
+    | Page
+    | NewestEvents
+    | Submitted
+    | Cancelled
+    | Typed
+    | Picture
+    | Attached
+    | TapePiece
+    | Snapshot
+)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What the server takes and gives at most, for this link."""
+
+    message: int
+    commands: int
+    follows: int
+    attachments: int
+    page_events: int
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first message of every link. ``heartbeat``: seconds between two heartbeats."""
+
+    protocol: int
+    epoch: str
+    principal: str
+    rights: tuple[str, ...]
+    heartbeat: float
+    limits: Limits
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
+    """The server lives. ``at``: milliseconds since 1970."""
+
+    at: int
+
+
+class Gone(msgspec.Struct, frozen=True, tag="gone"):
+    """The log of a followed session was dropped; nothing more of it comes."""
+
+    session: str
+
+
+class Skipped(msgspec.Struct, frozen=True, tag="skipped"):
+    """Bytes ``from`` to ``to`` are no longer held: the stream goes on at ``to``."""
+
+    session: str
+    from_: int = msgspec.field(name="from")
+    to: int
+
+
+class Resized(msgspec.Struct, frozen=True, tag="resized"):
+    """The terminal has this size from ``offset`` on."""
+
+    session: str
+    cols: int
+    rows: int
+    offset: int
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """A program was started in an attached terminal; its first byte is at ``offset``."""
+
+    session: str
+    run: int
+    offset: int
+    cols: int | None
+    rows: int | None
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """The program ended and all its bytes were sent. ``cause``: ``exit``, ``signal``, ``closed``, ``server-lost``."""
+
+    session: str
+    code: int | None
+    signal: int | None
+    cause: str
+    offset: int
+
+
+class StreamError(Problem, frozen=True, tag="error"):
+    """An error that answers no request: a message that could not be read, refused raw input, or (with ``stream``) the
+    end of what was followed (``events``) or attached (``output``)."""
+
+    id: RequestId = None
+    session: str | None = None
+    stream: Literal["events", "output"] | None = None
+
+
+def show_screen(snapshot: ScreenSnapshot, styled: tuple[tuple[StyledRun, ...], ...] | None) -> Picture:
+    """The picture on the wire."""
+    return Picture(
+        lines=snapshot.lines,
+        cols=snapshot.cols,
+        rows=snapshot.rows,
+        alt_screen=snapshot.alt_screen,
+        cursor=snapshot.cursor,
+        cursor_visible=snapshot.cursor_visible,
+        seq=snapshot.seq,
+        tape_offset=snapshot.tape_offset,
+        title=snapshot.title,
+        styled=styled,
+    )

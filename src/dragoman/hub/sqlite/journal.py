@@ -1,0 +1,434 @@
+"""The journal that the hub sees: the event loop's side of the writer and the readers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dragoman.hub.errors import DataFolderError, StorageUnavailable, UnknownSession
+from dragoman.hub.events import Event, encode_fact
+from dragoman.hub.journal import DurableCallback, SessionRow, Snapshot
+
+from .batch import Batch, Order, Row
+from .reader import READERS, Readers
+from .schema import SCHEMA, Schema, damaged, prepare
+from .writer import BATCH_BYTES, BATCH_EVENTS, Writer, connect_writer
+
+QUEUE_EVENTS = 100_000
+"""Events and other changes waiting to become durable at which the journal is ``full``."""
+
+QUEUE_BYTES = 64 * 1024 * 1024
+"""Bytes of facts and snapshots waiting to become durable at which the journal is ``full``."""
+
+FLUSH_LIMIT = 5.0
+"""Seconds without any commit after which a flush, a binding or a drop gives up waiting."""
+
+CLOSE_LIMIT = 1.0
+"""Seconds without any commit after which ``close`` gives up what is queued; and then as long for the thread to end."""
+
+GIVE_WAY_AFTER = 0.005
+"""Seconds that a change may wait before the loop makes room for the writer's thread."""
+
+GIVE_WAY_FOR = 0.00005
+"""Seconds that it then stands still, which is about what a thread needs to wake up."""
+
+_log = logging.getLogger(__name__)
+_encode_row = msgspec.json.Encoder().encode
+_decode_row = msgspec.json.Decoder(SessionRow).decode
+
+
+@dataclass(slots=True)
+class _Head:
+    """What the loop knows of a session: its number, the newest ``seq`` queued and the newest that is durable."""
+
+    number: int
+    queued: int
+    durable: int
+    is_dropped: bool = False
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What a store holds when it is opened."""
+
+    connection: sqlite3.Connection
+    rows: list[tuple[SessionRow, int]]
+    epochs: dict[int, str]
+    purges: list[int]
+    position: int
+    number: int
+
+
+class SqliteJournal:
+    """See ``dragoman.hub.journal.Journal``. All methods belong to the event loop that opened it.
+
+    Facts and rows are encoded in ``append``: so the limit counts true bytes, and what cannot be encoded is refused
+    to the one who brought it instead of standing in the way of all others.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        epoch: str | None = None,
+        queue_events: int = QUEUE_EVENTS,
+        queue_bytes: int = QUEUE_BYTES,
+        flush_limit: float = FLUSH_LIMIT,
+        close_limit: float = CLOSE_LIMIT,
+        batch_events: int = BATCH_EVENTS,
+        batch_bytes: int = BATCH_BYTES,
+        readers: int = READERS,
+        schema: Schema = SCHEMA,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> None:
+        """``path`` is the file; its folder must exist and be ours alone (``dragoman.hub.folder``).
+
+        ``connection`` is the class of the writing connection; tests give one that fails.
+        """
+        self._path = path
+        self._epoch = epoch if epoch is not None else secrets.token_hex(8)
+        self._queue_events = queue_events
+        self._queue_bytes = queue_bytes
+        self._flush_limit = flush_limit
+        self._close_limit = close_limit
+        self._batch_events = batch_events
+        self._batch_bytes = batch_bytes
+        self._schema = schema
+        self._factory = connection
+        self._heads: dict[str, _Head] = {}
+        self._keys: dict[tuple[str, str], int] = {}
+        self._epochs: dict[int, str] = {}
+        self._epoch_numbers: dict[str, int] = {}
+        self._readers = Readers(path, self._epochs, threads=readers)
+        self._writer: Writer | None = None
+        self._is_closed = False
+        self._position = 0
+        self._durable_position = 0
+        self._number = 0
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._commits = 0
+        self._newest: Batch | None = None
+        self._is_watching = False
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def epoch(self) -> str:
+        return self._epoch
+
+    @property
+    def problem(self) -> str | None:
+        return None if self._writer is None else self._writer.problem
+
+    @property
+    def full(self) -> bool:
+        return self._waiting >= self._queue_events or self._waiting_bytes >= self._queue_bytes
+
+    # -- opening and closing ---------------------------------------------------------------
+
+    async def open(self, on_durable: DurableCallback) -> list[SessionRow]:
+        self._loop = asyncio.get_running_loop()
+        self._on_durable = on_durable
+        try:
+            stored = await self._readers.run(self._load)
+        except BaseException:
+            await self._readers.close()
+            raise
+        self._position = self._durable_position = stored.position
+        self._number = stored.number
+        self._epochs.update(stored.epochs)
+        self._epoch_numbers.update((epoch, number) for number, epoch in stored.epochs.items())
+        for row, number in stored.rows:
+            self._heads[row.session] = _Head(number, row.head, row.head, row.dropped_at is not None)
+        self._writer = Writer(
+            stored.connection,
+            self._path,
+            purges=stored.purges,
+            done=self._tell,
+            batch_events=self._batch_events,
+            batch_bytes=self._batch_bytes,
+        )
+        self._writer.start()
+        return [row for row, _ in stored.rows]
+
+    async def close(self) -> None:
+        if self._writer is None or self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            await self._settled(self._close_limit)
+        except StorageUnavailable as error:
+            _log.error("%s is closed with %d changes unwritten: %s", self._path, self._waiting, error)
+        # Last of all connections the writer's: then SQLite empties the write-ahead log and removes it.
+        await self._readers.close()
+        self._writer.stop()
+        if not await asyncio.to_thread(self._writer.join, self._close_limit):
+            _log.error("%s: the disk does not answer; its writer is left behind", self._path)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(StorageUnavailable("the journal was closed before this was durable"))
+
+    def _load(self) -> _Stored:
+        prepare(self._path, self._schema)
+        try:
+            connection = connect_writer(self._path, self._factory)
+        except sqlite3.Error as error:
+            raise DataFolderError(f"cannot use {self._path}: {error}") from error
+        try:
+            return self._load_from(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise damaged(self._path, str(error)) from error
+        except DataFolderError:
+            connection.close()
+            raise
+
+    def _load_from(self, connection: sqlite3.Connection) -> _Stored:
+        rows = []
+        for session, number, row in connection.execute(
+            "SELECT session, number, CAST(row AS BLOB) FROM sessions ORDER BY changed"
+        ):
+            try:
+                rows.append((_decode_row(row), number))
+            except msgspec.MsgspecError as error:
+                raise damaged(self._path, f"the row of session {session}: {error}") from error
+        position, number = connection.execute(
+            "SELECT max(ifnull((SELECT max(position) FROM events), 0), ifnull((SELECT max(changed) FROM sessions), 0)),"
+            " max(ifnull((SELECT max(number) FROM sessions), 0), ifnull((SELECT max(number) FROM purges), 0))"
+        ).fetchone()
+        return _Stored(
+            connection,
+            rows,
+            epochs=dict(connection.execute("SELECT number, epoch FROM epochs").fetchall()),
+            purges=[number for (number,) in connection.execute("SELECT number FROM purges")],
+            position=position,
+            number=number,
+        )
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def append(self, event: Event, row: SessionRow, *, key: str | None = None) -> None:
+        writer = self._check_open()
+        session = row.session
+        head = self._heads.get(session)
+        expected = 1 if head is None else head.queued + 1
+        if head is not None and head.is_dropped:
+            raise ValueError(f"session {session!r} was dropped")
+        if event.seq != expected or row.head != expected or row.dropped_at is not None:
+            raise ValueError(f"session {session!r} expects seq {expected}, got {event.seq}, head {row.head}")
+        fact, encoded = encode_fact(event.fact), _encode_row(row)
+        if key is not None:
+            _check_text(key)
+            self._keys.setdefault((session, key), expected)
+        epoch = self._epoch_numbers.get(event.epoch) or self._number_epoch(writer, event.epoch)
+        if head is None:
+            self._number += 1
+            head = self._heads[session] = _Head(self._number, 0, 0)
+        head.queued = expected
+        self._position += 1
+        stored = Row(head.number, session, expected, self._position, encoded)
+        self._count(writer.append(stored, expected, event.at, epoch, fact, key), len(fact))
+
+    def put_snapshot(self, session: str, snapshot: Snapshot) -> None:
+        writer = self._check_open()
+        head = self._heads.get(session)
+        if head is None or head.is_dropped or self.full:
+            return
+        self._count(writer.put_snapshot(head.number, snapshot.seq, snapshot.data), len(snapshot.data))
+
+    async def bind_alias(self, dialect: str, principal: str, name: str, session: str) -> None:
+        _check_text(dialect, principal, name, session)
+        await self._order(("INSERT OR REPLACE INTO aliases VALUES (?,?,?,?)", (dialect, principal, name, session)))
+
+    async def drop(self, row: SessionRow) -> None:
+        self._check_open()
+        head = self._heads.get(row.session)
+        if head is None:
+            raise UnknownSession(row.session)
+        if row.dropped_at is None:
+            raise ValueError("a tombstone needs dropped_at")
+        encoded, number = _encode_row(row), head.number
+        self._check_room()
+        head.is_dropped = True
+        for queued in [queued for queued in self._keys if queued[0] == row.session]:
+            del self._keys[queued]
+        self._position += 1
+        await self._order(
+            (
+                "UPDATE sessions SET head = ?, changed = ?, dropped_at = ?, row = CAST(? AS TEXT) WHERE number = ?",
+                (row.head, self._position, row.dropped_at, encoded, number),
+            ),
+            ("DELETE FROM snapshots WHERE number = ?", (number,)),
+            ("DELETE FROM aliases WHERE session = ?", (row.session,)),
+            # The log itself may be long: it goes bit by bit, also after a restart.
+            ("INSERT OR IGNORE INTO purges VALUES (?)", (number,)),
+            purge=number,
+        )
+
+    async def forget(self, session: str) -> None:
+        self._check_open()
+        head = self._heads.get(session)
+        if head is None:
+            return
+        if not head.is_dropped:
+            raise ValueError(f"session {session!r} must be dropped before it is forgotten")
+        self._check_room()
+        del self._heads[session]
+        await self._order(
+            ("DELETE FROM sessions WHERE number = ?", (head.number,)),
+            ("DELETE FROM aliases WHERE session = ?", (session,)),
+        )
+
+    async def flush(self) -> None:
+        self._check_open()
+        await self._settled(self._flush_limit)
+
+    async def _order(self, *orders: Order, purge: int | None = None) -> None:
+        """Queue the statements and wait until they are durable.
+
+        Raises ``StorageUnavailable`` when that takes too long; they stay queued and take effect as soon as they can.
+        """
+        writer = self._check_open()
+        self._check_room()
+        self._count(writer.put_orders(*orders, purge=purge), 0)
+        await self._settled(self._flush_limit)
+
+    async def _settled(self, limit: float) -> None:
+        """Wait until all that is queued now is durable; at most ``limit`` seconds without any commit."""
+        if self._newest is None:
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._newest.waiters.append(waiter)
+        self._waiters.add(waiter)
+        try:
+            commits = -1
+            while not waiter.done():
+                if commits == self._commits:
+                    raise StorageUnavailable(self.problem or f"the disk has not answered for {limit:g} seconds")
+                commits = self._commits
+                await asyncio.wait([waiter], timeout=limit)
+            waiter.result()
+        finally:
+            self._waiters.discard(waiter)
+
+    def _check_open(self) -> Writer:
+        if self._writer is None or self._is_closed:
+            raise StorageUnavailable("the journal is not open")
+        return self._writer
+
+    def _check_room(self) -> None:
+        if self.full:
+            raise StorageUnavailable(self.problem or "too much waits to be written")
+
+    def _count(self, batch: Batch, size: int) -> None:
+        self._newest = batch
+        self._waiting += 1
+        self._waiting_bytes += size
+        self._watch()
+
+    def _watch(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            self._loop.call_later(GIVE_WAY_AFTER, self._give_way)
+
+    def _give_way(self) -> None:
+        """Let the writer have the interpreter lock.
+
+        A loop that always has something to do and never waits in a system call takes the lock back before any other
+        thread has woken up, for seconds on end (measured: nothing became durable in 2 s; with this, within 30 ms).
+        """
+        self._is_watching = False
+        if self._newest is not None and self.problem is None:
+            time.sleep(GIVE_WAY_FOR)
+            self._watch()
+
+    def _number_epoch(self, writer: Writer, epoch: str) -> int:
+        _check_text(epoch)
+        number = len(self._epochs) + 1
+        self._epochs[number] = epoch
+        self._epoch_numbers[epoch] = number
+        writer.put_epoch(number, epoch)
+        return number
+
+    def _tell(self, batch: Batch) -> None:
+        """Called in the writer's thread after each commit."""
+        # A loop that has ended without closing the journal has nobody left to tell.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._has_become_durable, batch)
+
+    def _has_become_durable(self, batch: Batch) -> None:
+        self._commits += 1
+        self._waiting -= batch.count
+        self._waiting_bytes -= batch.size
+        self._durable_position = batch.position or self._durable_position
+        if batch is self._newest:
+            self._newest = None
+        heads: dict[str, int] = {}
+        for row in batch.rows.values():
+            heads[row.session] = row.head
+            head = self._heads.get(row.session)
+            if head is not None and head.number == row.number:
+                head.durable = row.head
+        for keyed in batch.keyed:
+            self._keys.pop(keyed, None)
+        for waiter in batch.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        if heads:
+            self._on_durable(heads)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    async def read(self, session: str, after: int, limit: int) -> list[Event]:
+        first = max(after, 0) + 1
+        return await self._read(session, first, first + limit - 1)
+
+    async def read_back(self, session: str, before: int, limit: int) -> list[Event]:
+        last = min(before - 1, self._durable(session))
+        return await self._read(session, max(last - limit, 0) + 1, last)
+
+    async def newest(self, limit: int, sessions: Sequence[str] | None = None) -> list[tuple[str, Event]]:
+        self._check_open()
+        if limit <= 0:
+            return []
+        return await self._readers.newest(limit, self._durable_position, sessions)
+
+    async def find_key(self, session: str, key: str) -> int | None:
+        self._check_open()
+        queued = self._keys.get((session, key))
+        if queued is not None:
+            return queued
+        return await self._readers.key(session, key)
+
+    async def snapshot(self, session: str) -> Snapshot | None:
+        self._check_open()
+        return await self._readers.snapshot(session)
+
+    async def alias(self, dialect: str, principal: str, name: str) -> str | None:
+        self._check_open()
+        return await self._readers.alias(dialect, principal, name)
+
+    def _durable(self, session: str) -> int:
+        """The newest ``seq`` of which the hub was told: a read never goes beyond it, nor ends before it."""
+        head = self._heads.get(session)
+        return 0 if head is None or head.is_dropped else head.durable
+
+    async def _read(self, session: str, first: int, last: int) -> list[Event]:
+        self._check_open()
+        last = min(last, self._durable(session))
+        return [] if first > last else await self._readers.events(session, first, last)
+
+
+def _check_text(*texts: str) -> None:
+    """Raise ``UnicodeEncodeError``, to the one who brought it, for text that no disk can hold (a lone surrogate)."""
+    for text in texts:
+        text.encode()

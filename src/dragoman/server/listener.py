@@ -1,0 +1,73 @@
+"""Accepts connections: uvicorn's HTTP parser and our WebSocket class, without uvicorn's process management."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from .sockets import Socket
+
+
+class Listener:
+    """One bound socket that serves one application."""
+
+    def __init__(self, app: ASGIApp, bound: socket.socket, *, max_connections: int) -> None:
+        self._config = Config(
+            app,
+            http="httptools",
+            ws=Socket,
+            ws_ping_interval=None,  # liveness is the pump's: a library ping cuts slow but living readers
+            ws_per_message_deflate=False,
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=max_connections,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._bound = bound
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is really bound."""
+        return int(self._bound.getsockname()[1])
+
+    async def start(self) -> None:
+        """Begin to accept."""
+        loop = asyncio.get_running_loop()
+        protocol = self._config.http_protocol_class
+
+        def connection() -> asyncio.Protocol:
+            return protocol(config=self._config, server_state=self._state, app_state={}, _loop=loop)  # type: ignore[call-arg]
+
+        self._server = await loop.create_server(connection, sock=self._bound, backlog=self._config.backlog)
+
+    def refuse_new(self) -> None:
+        """Accept no more; what is open goes on."""
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self, budget: float) -> None:
+        """Wait for open requests and links to end, ``budget`` seconds at most, then drop what is left."""
+        self.refuse_new()
+        deadline = asyncio.get_running_loop().time() + budget
+        for connection in list(self._state.connections):
+            if not isinstance(connection, Socket):
+                connection.shutdown()
+        while self._state.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        for task in list(self._state.tasks):
+            task.cancel()
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=1)

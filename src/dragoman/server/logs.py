@@ -1,0 +1,76 @@
+"""Structured logs on stderr: for people by default, one JSON object per line by choice. No secret gets through."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from typing import TextIO
+
+_TOKEN_IN_QUERY = re.compile(r"([?&](?:access_)?token=)[^&\s\"']+", re.IGNORECASE)
+_BEARER = re.compile(r"(Bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
+_MARK = "***"
+
+
+class Scrubber:
+    """Takes known secrets, and whatever looks like a token, out of a text (invariant 10)."""
+
+    def __init__(self) -> None:
+        self._secrets: set[str] = set()
+
+    def add(self, secret: str | None) -> None:
+        """Never let this string be written."""
+        if secret:
+            self._secrets.add(secret)
+
+    def clean(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _MARK)
+        return _BEARER.sub(rf"\1{_MARK}", _TOKEN_IN_QUERY.sub(rf"\1{_MARK}", text))
+
+
+class HumanFormatter(logging.Formatter):
+    """``12:34:56.789 info    links     coop link opened from 127.0.0.1``"""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        super().__init__()
+        self._scrubber = scrubber
+
+    def format(self, record: logging.LogRecord) -> str:
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        part = record.name.rpartition(".")[2]
+        text = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():<7} {part:<9} {record.getMessage()}"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return self._scrubber.clean(text)
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per line: at (ms since 1970), level, part, message, error."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        super().__init__()
+        self._scrubber = scrubber
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "at": int(record.created * 1000),
+            "level": record.levelname.lower(),
+            "part": record.name,
+            "message": self._scrubber.clean(record.getMessage()),
+        }
+        if record.exc_info:
+            entry["error"] = self._scrubber.clean(self.formatException(record.exc_info))
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def set_up(level: str, *, as_json: bool, scrubber: Scrubber, stream: TextIO | None = None) -> None:
+    """Send every log of the process to stderr in one form."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter(scrubber) if as_json else HumanFormatter(scrubber))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("dragoman").setLevel(level.upper())

@@ -1,0 +1,195 @@
+"""Settings: one typed tree, filled from a TOML file, then ``DRAGOMAN_*`` environment, then flags."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from dragoman.agents.terminal.settings import TerminalSettings
+from dragoman.dialects.base import is_loopback
+from dragoman.dialects.coop.settings import CoopSettings
+from dragoman.dialects.hub.settings import HubDialectSettings
+from dragoman.hub.limits import HubLimits
+
+from .pump import PumpLimits
+
+
+class SettingsError(Exception):
+    """A setting is unknown or cannot be what it says. The message names it and says what may stand there."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the server listens and whom it lets in."""
+
+    host: str = "127.0.0.1"
+    """Address to bind. Anything but loopback needs a token."""
+
+    port: int = 7337
+    """TCP port; 0 takes a free one."""
+
+    token: str | None = None
+    """When set, every dialect requires it in the form its protocol knows."""
+
+    dialect: str | None = None
+    """The dialect mounted at the root as well as under its prefix."""
+
+    allow_host: tuple[str, ...] = ()
+    """Host names served besides loopback names and the bound one."""
+
+    allow_origin: tuple[str, ...] = ()
+    """Web origins (``https://example.org``) that may use the server besides its own."""
+
+    stop_budget: float = 2.0
+    """Seconds from the first stop signal to the end of the process."""
+
+    max_body: int = 2 * 1024 * 1024
+    """Bytes of an HTTP request body."""
+
+    max_connections: int = 4000
+    """Open TCP connections with a request under way; a further request is answered 503."""
+
+
+class DataSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where everything durable lies."""
+
+    folder: str = ""
+    """The data folder; empty means ``$XDG_STATE_HOME/dragoman`` (``~/.local/state/dragoman``)."""
+
+    def path(self) -> Path:
+        """The data folder, absolute."""
+        if self.folder:
+            return Path(self.folder).expanduser().absolute()
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return Path(state).expanduser().absolute() / "dragoman"
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is logged on stderr, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    json: bool = False
+
+
+class DialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One section per wire protocol."""
+
+    coop: CoopSettings = CoopSettings()
+    hub: HubDialectSettings = HubDialectSettings()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole tree. ``dragoman config`` prints it."""
+
+    server: ServerSettings = ServerSettings()
+    data: DataSettings = DataSettings()
+    log: LogSettings = LogSettings()
+    hub: HubLimits = HubLimits()
+    links: PumpLimits = PumpLimits()
+    terminal: TerminalSettings = TerminalSettings()
+    dialects: DialectSettings = DialectSettings()
+
+
+ENVIRONMENT_PREFIX = "DRAGOMAN_"
+
+_SHORT = {
+    "HOST": ("server", "host"),
+    "PORT": ("server", "port"),
+    "TOKEN": ("server", "token"),
+    "DIALECT": ("server", "dialect"),
+    "DATA": ("data", "folder"),
+    "LOG_LEVEL": ("log", "level"),
+    "LOG_JSON": ("log", "json"),
+}
+"""Environment names without a section. Others are ``DRAGOMAN_SECTION__KEY``."""
+
+_NOT_SETTINGS = frozenset({"CONFIG", "URL", "SESSION", "HOOK_PIPE"})
+"""``DRAGOMAN_*`` names that mean something else."""
+
+
+def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """Build the tree. Raises ``SettingsError``."""
+    tree: dict[str, Any] = {}
+    _merge(tree, _from_file(file))
+    _merge(tree, _from_environment(environment))
+    _merge(tree, flags)
+    try:
+        settings = msgspec.convert(tree, Settings, strict=False)
+    except msgspec.ValidationError as problem:
+        raise SettingsError(f"settings: {problem}") from problem
+    _check(settings)
+    return settings
+
+
+def default_file(environment: Mapping[str, str]) -> Path | None:
+    """``$DRAGOMAN_CONFIG``, else ``~/.config/dragoman/config.toml`` when it is there."""
+    named = environment.get(ENVIRONMENT_PREFIX + "CONFIG")
+    if named:
+        return Path(named)
+    home = environment.get("XDG_CONFIG_HOME") or "~/.config"
+    usual = Path(home).expanduser() / "dragoman" / "config.toml"
+    return usual if usual.is_file() else None
+
+
+def printable(settings: Settings) -> dict[str, Any]:
+    """The tree as plain data, its secrets masked."""
+    tree: dict[str, Any] = msgspec.to_builtins(settings)
+    if tree["server"]["token"] is not None:
+        tree["server"]["token"] = "***"  # noqa: S105  a mask
+    return tree
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        with file.open("rb") as opened:
+            return tomllib.load(opened)
+    except OSError as problem:
+        raise SettingsError(f"cannot read the settings file {file}: {problem.strerror}") from problem
+    except tomllib.TOMLDecodeError as problem:
+        raise SettingsError(f"the settings file {file} is not TOML: {problem}") from problem
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in environment.items():
+        key = name.removeprefix(ENVIRONMENT_PREFIX)
+        if key == name or key in _NOT_SETTINGS:
+            continue
+        path = _SHORT.get(key) or tuple(part.lower() for part in key.split("__"))
+        if len(path) < 2:
+            raise SettingsError(f"{name}: unknown; write {ENVIRONMENT_PREFIX}SECTION__KEY")
+        branch = tree
+        for part in path[:-1]:
+            branch = branch.setdefault(part, {})
+        branch[path[-1]] = value.split(",") if path[-1].startswith("allow_") else value
+    return tree
+
+
+def _merge(tree: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping):
+            branch = tree.setdefault(key, {})
+            if isinstance(branch, dict):
+                _merge(branch, value)
+                continue
+        if value is not None:
+            tree[key] = value
+
+
+def _check(settings: Settings) -> None:
+    server = settings.server
+    if not 0 <= server.port <= 65535:
+        raise SettingsError(f"server.port: {server.port} is not between 0 and 65535")
+    if server.token is not None and not server.token.strip():
+        raise SettingsError("server.token is empty: leave it out, or give one")
+    if not is_loopback(server.host) and server.token is None:
+        raise SettingsError(
+            f"refusing to listen on {server.host} without a token: anyone there could run programs here"
+            " (give --token or DRAGOMAN_TOKEN, or bind 127.0.0.1)"
+        )
