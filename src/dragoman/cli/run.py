@@ -80,7 +80,7 @@ class Program:
         """Wait for a stop request, or for the program's end if the server leaves with it; then its exit code."""
         session = self._session
         assert session is not None
-        waits = [asyncio.ensure_future(server.stop_requested.wait())]
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(server.stop_requested.wait())]
         if self._leave:
             waits.append(asyncio.ensure_future(_end_of(session)))
         try:

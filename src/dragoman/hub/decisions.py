@@ -46,7 +46,7 @@ class DecisionWaiters:
 
 def check_answer(opened: DecisionOpened, answer: Answer) -> None:
     """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean."""
-    if answer.option is not None and not 1 <= answer.option <= max(len(opened.options), 1):
+    if answer.option is not None and opened.ready and not 1 <= answer.option <= max(len(opened.options), 1):
         raise InvalidAnswer(f"option {answer.option} is not one of {len(opened.options)}")
     if opened.kind in ("permission", "plan", "setup"):
         if answer.accept is None and answer.option is None and answer.text is None:

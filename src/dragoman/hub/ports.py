@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from .events import DecisionResolved, PromptSubmitted
+from .events import Answer, DecisionResolved, PromptSubmitted
 
 if TYPE_CHECKING:
     from .session import Session
@@ -185,8 +185,11 @@ class Agent(Protocol):
         exception fails the turn; only ``TurnFailed`` has its text shown.
         """
 
-    def resolved(self, outcome: DecisionResolved) -> None:
-        """A decision that no ``TurnContext.decide`` waits for got its outcome, which is durable now."""
+    def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
+        """A decision that no ``TurnContext.decide`` waits for got its outcome, which is durable now.
+
+        ``answer`` is what was really said, also where the log withholds it.
+        """
 
     async def close(self, budget: float) -> None:
         """End the executor within ``budget`` seconds and record ``agent.exited`` if it was live."""

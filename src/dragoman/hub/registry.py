@@ -96,6 +96,7 @@ class Registry:
         agent: str = "unknown",
         title: str | None = None,
         options: dict[str, Json] | None = None,
+        settings: dict[str, Json] | None = None,
     ) -> Session:
         """Make a session; returns once that is durable. It is not started.
 
@@ -117,7 +118,13 @@ class Registry:
         factory.adopt(session.id, given)
         self._loaded[session.id] = session
         fact = SessionCreated(
-            kind=kind, agent=agent, cwd=cwd, title=title or folder.name, owner=principal.id, options=public
+            kind=kind,
+            agent=agent,
+            cwd=cwd,
+            title=title or folder.name,
+            owner=principal.id,
+            options=public,
+            settings=settings or {},
         )
         await session.acknowledged(session.record(fact))
         return session

@@ -89,6 +89,7 @@ class Session:
         self._keys: dict[str, int] = {}
         self._watchers = Watchers()
         self._waiters = DecisionWaiters()
+        self._secrets: dict[str, Answer] = {}
         self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._turns = TurnRunner(self)
         self._snapshot_at = state.seq
@@ -281,6 +282,9 @@ class Session:
         if opened is None:
             raise await self._no_longer_open(decision)
         check_answer(opened, answer)
+        if opened.secret:
+            self._secrets[decision] = answer
+            answer = Answer(accept=answer.accept, option=answer.option, withheld=True)
         return await self.acknowledged(self._resolve(decision, "answered", answer=answer, by=principal.id, via=via))
 
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
@@ -411,10 +415,11 @@ class Session:
     def _take_effect(self, fact: DecisionResolved) -> None:
         if (timer := self._expiries.pop(fact.decision, None)) is not None:
             timer.cancel()
-        if self._waiters.resolve(fact.decision, fact.outcome, fact.answer):
+        answer = self._secrets.pop(fact.decision, fact.answer)
+        if self._waiters.resolve(fact.decision, fact.outcome, answer):
             return
         if self._agent is not None:
-            self._agent.resolved(fact)
+            self._agent.resolved(fact, answer)
 
     def _expire_later(self, opened: DecisionOpened) -> None:
         assert opened.expires_at is not None

@@ -19,6 +19,7 @@ from .events import (
     DecisionResolved,
     DecisionRevised,
     Event,
+    HistoryReset,
     HookAnswered,
     Json,
     MessageAdded,
@@ -29,6 +30,7 @@ from .events import (
     SessionCreated,
     SettingsChanged,
     StateChanged,
+    TerminalReserved,
     TerminalResized,
     TerminalTitled,
     ToolCalled,
@@ -40,13 +42,23 @@ from .journal import SessionRow
 
 
 class OpenTurn(msgspec.Struct):
-    """The turn that runs now, with its tool calls that have no result yet (call id -> tool)."""
+    """The turn that runs now; ``seq`` is the place of its ``turn.started``."""
 
     turn: str
     prompt: str
+    seq: int
     started_at: int
     cancelling: bool = False
-    calls: dict[str, str] = {}
+
+
+class OpenCall(msgspec.Struct):
+    """A tool call without a result yet."""
+
+    call: str
+    tool: str
+    seq: int
+    at: int
+    turn: str | None = None
 
 
 class Executor(msgspec.Struct):
@@ -99,9 +111,11 @@ class SessionState(msgspec.Struct):
     runs: int = 0
     exit: Exit | None = None
     tape_end: int = 0
+    tape_reserved: int = 0
     window_title: str | None = None
     status: AgentStatus = msgspec.field(default_factory=AgentStatus)
     turn: OpenTurn | None = None
+    calls: dict[str, OpenCall] = {}
     queue: list[PromptSubmitted] = []
     decisions: dict[str, DecisionOpened] = {}
     prompts: int = 0
@@ -110,7 +124,7 @@ class SessionState(msgspec.Struct):
     @property
     def unsettled(self) -> bool:
         """Whether something would have to be put right if the server were lost now."""
-        return bool(self.turn or self.executor or self.decisions or self.queue)
+        return bool(self.turn or self.executor or self.calls or self.decisions or self.queue)
 
     @property
     def summary(self) -> str:
@@ -168,7 +182,7 @@ def decode_state(data: bytes) -> SessionState:
 def _created(state: SessionState, fact: SessionCreated, at: int) -> None:
     state.kind, state.agent, state.cwd = fact.kind, fact.agent, fact.cwd
     state.title, state.owner = fact.title, fact.owner
-    state.options = dict(fact.options)
+    state.options, state.settings = dict(fact.options), dict(fact.settings)
     state.created_at = at
     state.status.since = at
 
@@ -190,6 +204,7 @@ def _started(state: SessionState, fact: AgentStarted, at: int) -> None:
     state.exit = None
     state.runs = fact.run
     state.tape_end = fact.tape_offset or 0
+    state.tape_reserved = fact.tape_reserved or state.tape_end
     state.status = AgentStatus(seq=state.status.seq, since=at)
 
 
@@ -207,7 +222,7 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
         cause=fact.cause,
         error_detail=fact.error_detail,
         error_category=fact.error_category,
-        last_message=fact.last_message if fact.last_message is not None else state.status.last_message,
+        last_message=state.status.last_message,
         since=at if moved else state.status.since,
     )
     state.tape_end = max(state.tape_end, fact.tape_offset or 0)
@@ -232,7 +247,7 @@ def _withdrawn(state: SessionState, fact: PromptWithdrawn, at: int) -> None:  # 
 
 def _turn_started(state: SessionState, fact: TurnStarted, at: int) -> None:
     _unqueue(state, fact.prompt)
-    state.turn = OpenTurn(fact.turn, fact.prompt, at)
+    state.turn = OpenTurn(fact.turn, fact.prompt, state.seq, at)
 
 
 def _cancelling(state: SessionState, fact: CancelRequested, at: int) -> None:  # noqa: ARG001
@@ -245,14 +260,12 @@ def _turn_ended(state: SessionState, fact: TurnEnded, at: int) -> None:  # noqa:
         state.turn = None
 
 
-def _called(state: SessionState, fact: ToolCalled, at: int) -> None:  # noqa: ARG001
-    if state.turn is not None and fact.turn == state.turn.turn:
-        state.turn.calls[fact.call] = fact.tool
+def _called(state: SessionState, fact: ToolCalled, at: int) -> None:
+    state.calls[fact.call] = OpenCall(fact.call, fact.tool, state.seq, at, fact.turn)
 
 
 def _ended(state: SessionState, fact: ToolEnded, at: int) -> None:  # noqa: ARG001
-    if state.turn is not None:
-        state.turn.calls.pop(fact.call, None)
+    state.calls.pop(fact.call, None)
 
 
 def _opened(state: SessionState, fact: DecisionOpened, at: int) -> None:  # noqa: ARG001
@@ -263,12 +276,16 @@ def _revised(state: SessionState, fact: DecisionRevised, at: int) -> None:  # no
     opened = state.decisions.get(fact.decision)
     if opened is None:
         return
-    changes: dict[str, Any] = {
-        name: value
-        for name in ("options", "options_fallback", "questions", "question_current", "ready")
-        if (value := getattr(fact, name)) is not None
-    }
+    changes: dict[str, Any] = {name: value for name in _REVISABLE if (value := getattr(fact, name)) is not None}
     state.decisions[fact.decision] = msgspec.structs.replace(opened, **changes)
+
+
+def _reset(state: SessionState, fact: HistoryReset, at: int) -> None:  # noqa: ARG001
+    state.status.last_message = None
+
+
+def _reserved(state: SessionState, fact: TerminalReserved, at: int) -> None:  # noqa: ARG001
+    state.tape_reserved = fact.tape_reserved
 
 
 def _resolved(state: SessionState, fact: DecisionResolved, at: int) -> None:  # noqa: ARG001
@@ -293,9 +310,17 @@ def _hooked(state: SessionState, fact: HookAnswered, at: int) -> None:  # noqa: 
     state.hooks[fact.hook] = state.hooks.get(fact.hook, 0) + 1
 
 
+_REVISABLE = (
+    *("kind", "text", "tool", "input", "call", "subtype", "auth_url"),
+    *("options", "options_fallback", "questions", "question_current", "ready"),
+)
+"""Fields of a decision that ``decision.revised`` may replace."""
+
 _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     SessionCreated: _created,
     SettingsChanged: _settings,
+    HistoryReset: _reset,
+    TerminalReserved: _reserved,
     SessionClosed: _closed,
     AgentStarted: _started,
     AgentExited: _exited,

@@ -125,16 +125,17 @@ class TurnRunner:
 
 def settle_turn(state: SessionState, *, reason: str) -> list[AnyFact]:
     """The facts that close what the open turn leaves behind: its decisions, then its dangling tool calls."""
-    if state.turn is None:
-        return []
+    turn = state.turn.turn if state.turn is not None else None
     decisions: list[AnyFact] = [
         DecisionResolved(decision=opened.decision, outcome="cancelled", reason=reason)
         for opened in state.decisions.values()
-        if opened.turn == state.turn.turn
+        if turn is not None and opened.turn == turn
     ]
+    problem = Problem(code="interrupted", message=f"the turn was {reason}")
     calls: list[AnyFact] = [
-        ToolEnded(call=call, tool=tool, status="interrupted", turn=state.turn.turn, problem=f"the turn was {reason}")
-        for call, tool in state.turn.calls.items()
+        ToolEnded(call=open_.call, tool=open_.tool, status="interrupted", turn=open_.turn, problem=problem)
+        for open_ in state.calls.values()
+        if open_.turn == turn
     ]
     return decisions + calls
 

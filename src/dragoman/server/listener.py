@@ -63,7 +63,8 @@ class Listener:
         for connection in list(self._state.connections):
             if not isinstance(connection, Socket):
                 connection.shutdown()
-        while self._state.connections and asyncio.get_running_loop().time() < deadline:
+        # uvicorn's set of connections tells nobody that it shrank: look again now and then
+        while self._state.connections and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         for connection in list(self._state.connections):
             connection.transport.abort()

@@ -73,7 +73,7 @@ class ScriptedAgent:
     def check(self, prompt: PromptSubmitted) -> None:
         """Every prompt is a script or an echo."""
 
-    def resolved(self, outcome: DecisionResolved) -> None:
+    def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         """Only its own turns open decisions, and those wait themselves."""
 
     async def close(self, budget: float) -> None:

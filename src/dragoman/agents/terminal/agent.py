@@ -14,12 +14,14 @@ from dragoman.hub.errors import AlreadyRunning, InvalidRequest, LimitReached, Un
 from dragoman.hub.events import (
     AgentExited,
     AgentStarted,
+    Answer,
     AnyFact,
     DecisionResolved,
     LogWritten,
     Notified,
     PromptSubmitted,
     StateChanged,
+    TerminalReserved,
     TerminalResized,
     TerminalTitled,
 )
@@ -41,6 +43,10 @@ log = logging.getLogger("dragoman.terminal")
 
 NOTE_INTERVAL = 1.0
 """Seconds between two recorded titles, or notifications, of one program: a spinning title must not fill the log."""
+
+
+TAPE_RESERVE = 1024**3
+"""Tape offsets set aside ahead of the program: none of them is used again should the server be lost."""
 
 
 class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,10 +126,11 @@ class TerminalAgent:
         self._over = asyncio.Event()
         self._over.set()
         self._closing = False
+        self._reserved = 0
         self._notes: dict[str, _Paced] = {}
         settings = factory.settings
         self._size = (self._options.cols or settings.cols, self._options.rows or settings.rows)
-        self.terminal = PtyTerminal(
+        self.terminal: PtyTerminal = PtyTerminal(
             self,
             settings,
             tape=self._shelf.load_tape(settings.tape, session.state.tape_end),
@@ -172,6 +179,7 @@ class TerminalAgent:
                 cols=self._size[0],
                 rows=self._size[1],
                 tape_offset=self.terminal.tape.end,
+                tape_reserved=self._reserve(),
                 run=run,
             )
         )
@@ -193,7 +201,7 @@ class TerminalAgent:
         """Never called: ``check`` lets no prompt through."""
         raise Unsupported("no agent driver configured")
 
-    def resolved(self, outcome: DecisionResolved) -> None:
+    def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         """Without a driver a terminal opens no decision."""
 
     async def close(self, budget: float) -> None:
@@ -219,6 +227,14 @@ class TerminalAgent:
         elif isinstance(finding, Notification) and finding.kind == "message":
             text = f"{finding.title}: {finding.text}" if finding.title else finding.text
             self._note("notification", Notified(message=text, kind="terminal"))
+
+    def wrote(self, end: int) -> None:
+        if end > self._reserved - TAPE_RESERVE // 2:
+            self._record(TerminalReserved(tape_reserved=self._reserve()))
+
+    def _reserve(self) -> int:
+        self._reserved = self.terminal.tape.end + TAPE_RESERVE
+        return self._reserved
 
     def was_resized(self, cols: int, rows: int, by: str | None) -> None:
         self._size = (cols, rows)

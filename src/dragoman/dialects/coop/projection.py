@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.hub.events import AgentExited, AnyFact, HookAnswered, StateChanged
+from dragoman.hub.events import AgentExited, AnyFact, HistoryReset, HookAnswered, MessageAdded, StateChanged
 from dragoman.hub.ports import ScreenSnapshot, Tape, Terminal
 from dragoman.hub.state import SessionState
 
@@ -67,6 +67,7 @@ class StateProjection:
 
     def __init__(self, state: SessionState) -> None:
         self._state_seq = state.status.seq
+        self._last_message = state.status.last_message
         self._hooks = {"stop": state.hooks.get("stop", 0), "start": state.hooks.get("start", 0)}
 
     def project(self, fact: AnyFact) -> wire.ServerMessage | None:
@@ -75,8 +76,12 @@ class StateProjection:
             return self._transition(fact)
         if isinstance(fact, AgentExited):
             return wire.Exit(code=fact.code, signal=fact.signal)
-        if isinstance(fact, HookAnswered):
+        if isinstance(fact, HookAnswered) and fact.hook != "end" and (fact.hook == "start" or fact.verdict is not None):
             return self._hook(fact)
+        if isinstance(fact, MessageAdded) and fact.role == "assistant" and fact.text.strip():
+            self._last_message = fact.text
+        elif isinstance(fact, HistoryReset):
+            self._last_message = None
         return None
 
     def _transition(self, fact: StateChanged) -> wire.Transition | None:
@@ -91,7 +96,7 @@ class StateProjection:
             error_detail=fact.error_detail,
             error_category=fact.error_category,
             cause=fact.cause,
-            last_message=fact.last_message,
+            last_message=self._last_message,
         )
 
     def _hook(self, fact: HookAnswered) -> wire.ServerMessage:

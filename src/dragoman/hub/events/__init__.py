@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .base import Fact, Json
+from .base import Fact, Json, Origin, Problem
 from .decisions import (
     Answer,
     DecisionKind,
@@ -27,6 +27,7 @@ from .lifecycle import (
     AgentExited,
     AgentStarted,
     ErrorCategory,
+    HistoryCall,
     HistoryMerged,
     HistoryMessage,
     HistoryReset,
@@ -49,13 +50,12 @@ from .stream import (
     StepStarted,
     UsageReported,
 )
-from .terminal import HookAnswered, TerminalResized, TerminalTitled
+from .terminal import HookAnswered, HookSignalled, TerminalReserved, TerminalResized, TerminalTitled
 from .tools import ClientToolsDeclared, SubagentEnded, SubagentStarted, ToolCalled, ToolEnded, ToolProgressed
 from .turns import (
     Attachment,
     CancelRequested,
     Outcome,
-    Problem,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -109,7 +109,9 @@ AnyFact = (
     | DecisionResolved
     | TerminalResized
     | TerminalTitled
+    | TerminalReserved
     | HookAnswered
+    | HookSignalled
     | TodosChanged
     | Notified
     | ArtifactStored
@@ -170,15 +172,18 @@ __all__ = [
     "ErrorCategory",
     "Event",
     "Fact",
+    "HistoryCall",
     "HistoryMerged",
     "HistoryMessage",
     "HistoryReset",
     "HookAnswered",
+    "HookSignalled",
     "Json",
     "LogWritten",
     "MessageAdded",
     "Notified",
     "Option",
+    "Origin",
     "Outcome",
     "PartDelta",
     "PartEnded",
@@ -198,6 +203,7 @@ __all__ = [
     "StepStarted",
     "SubagentEnded",
     "SubagentStarted",
+    "TerminalReserved",
     "TerminalResized",
     "TerminalTitled",
     "TodosChanged",

@@ -32,7 +32,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a human said. ``option`` counts from 1. ``answers`` holds one entry per question of a dialog.
 
-    ``scope`` widens a permission beyond this once (``session``, or a rule in the agent's own words).
+    ``scope`` widens a permission beyond this once (``session``, or a rule in the agent's own words). ``choices`` is an
+    answer that is a list. ``withheld`` marks the answer to a secret decision: it reached the agent, not the log.
     """
 
     accept: bool | None = None
@@ -41,6 +42,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     answers: tuple[Answer, ...] = ()
     scope: str | None = None
     values: dict[str, Json] = {}
+    choices: tuple[str, ...] = ()
+    withheld: bool = False
 
 
 class DecisionOpened(Fact, frozen=True, tag="decision.opened"):
@@ -48,6 +51,7 @@ class DecisionOpened(Fact, frozen=True, tag="decision.opened"):
 
     ``text`` is the question, or the command to be permitted. ``call`` binds it to a tool call, so that however
     many detectors see the same dialog there is one decision. ``ready`` is false while options are still being read.
+    ``secret`` keeps the answer (a sign-in code) out of the log.
     """
 
     decision: str
@@ -64,6 +68,7 @@ class DecisionOpened(Fact, frozen=True, tag="decision.opened"):
     ready: bool = True
     subtype: str | None = None
     dangerous: bool = False
+    secret: bool = False
     reason: str | None = None
     auth_url: str | None = None
     expires_at: int | None = None
@@ -71,14 +76,26 @@ class DecisionOpened(Fact, frozen=True, tag="decision.opened"):
 
 
 class DecisionRevised(Fact, frozen=True, tag="decision.revised"):
-    """More is known of an open decision, or its dialog moved on. Only the given fields change."""
+    """More is known of an open decision, or its dialog moved on. Only the given fields change.
+
+    ``answered`` are the answers given so far to a dialog that takes them one by one.
+    """
 
     decision: str
+    kind: DecisionKind | None = None
+    text: str | None = None
+    tool: str | None = None
+    input: Json = None
+    call: str | None = None
+    subtype: str | None = None
+    auth_url: str | None = None
     options: tuple[Option, ...] | None = None
     options_fallback: bool | None = None
     questions: tuple[Question, ...] | None = None
     question_current: int | None = None
     ready: bool | None = None
+    answered: tuple[Answer, ...] | None = None
+    by: str | None = None
     cause: str | None = None
 
 

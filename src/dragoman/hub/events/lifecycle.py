@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from .base import Fact, Json
 
 ErrorCategory = Literal["unauthorized", "out_of_credits", "rate_limited", "no_internet", "server_error", "other"]
@@ -15,7 +17,8 @@ class SessionCreated(Fact, frozen=True, tag="session.created"):
 
     ``kind`` says what runs turns (``terminal``, ``scripted``, ``native``, ``hooked``), ``agent`` which
     one (``claude``, ``openai``, ``unknown``…). ``owner`` is the id of the principal that made it.
-    ``options`` is what that agent needs to be started again (a terminal's command, size, environment).
+    ``options`` is what that agent needs to be started again (a terminal's command and size; never its environment,
+    which may hold keys). ``settings`` are the first values of what ``settings.changed`` changes.
     """
 
     kind: str
@@ -24,6 +27,7 @@ class SessionCreated(Fact, frozen=True, tag="session.created"):
     title: str
     owner: str
     options: dict[str, Json] = {}
+    settings: dict[str, Json] = {}
 
 
 class SettingsChanged(Fact, frozen=True, tag="settings.changed"):
@@ -47,7 +51,8 @@ class AgentStarted(Fact, frozen=True, tag="agent.started"):
     """An executor is live: from here to ``agent.exited`` the session may be running.
 
     For a terminal: ``pid`` (which is also its process group and session), the clock tick it was started
-    at (``pid_start``, so that a reused pid is told apart), its size, and the tape offset of its first byte.
+    at (``pid_start``, so that a reused pid is told apart), its size, the tape offset of its first byte, and the
+    offset below which all its bytes lie until more is reserved (``terminal.reserved``).
     """
 
     pid: int | None = None
@@ -55,12 +60,13 @@ class AgentStarted(Fact, frozen=True, tag="agent.started"):
     cols: int | None = None
     rows: int | None = None
     tape_offset: int | None = None
+    tape_reserved: int | None = None
     run: int = 1
     agent_session: str | None = None
 
 
 class AgentExited(Fact, frozen=True, tag="agent.exited"):
-    """The executor ended. ``cause`` is ``exit``, ``signal``, ``closed`` or ``server-lost``.
+    """The executor ended. ``cause`` is ``exit``, ``signal``, ``closed``, ``silent`` or ``server-lost``.
 
     ``code`` is the exit code and ``signal`` the number of the signal that killed it; both are null when nobody
     can know them. ``bytes_read`` and ``bytes_written`` are a terminal's totals.
@@ -78,7 +84,7 @@ class StateChanged(Fact, frozen=True, tag="state.changed"):
     """What the agent is doing, as far as evidence goes, and what that evidence was (``cause``).
 
     States: starting, working, idle, prompt, error, exited, unknown. ``tape_offset`` ties it to the terminal's
-    bytes. ``last_message`` is the last text the agent said.
+    bytes, ``decision`` names the dialog that ``prompt`` means. A source that fell silent is cause ``silence``.
     """
 
     prev: str
@@ -87,10 +93,18 @@ class StateChanged(Fact, frozen=True, tag="state.changed"):
     tape_offset: int | None = None
     error_detail: str | None = None
     error_category: ErrorCategory | None = None
-    last_message: str | None = None
+    decision: str | None = None
 
 
-class HistoryMessage(Fact, frozen=True, tag="message"):
+class HistoryCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool call inside a claimed message."""
+
+    call: str
+    tool: str
+    input: Json = None
+
+
+class HistoryMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message of a history that a client claims. Data, never authority."""
 
     role: str
@@ -101,6 +115,7 @@ class HistoryMessage(Fact, frozen=True, tag="message"):
     call: str | None = None
     at: int | None = None
     artifacts: tuple[str, ...] = ()
+    calls: tuple[HistoryCall, ...] = ()
 
 
 class HistoryMerged(Fact, frozen=True, tag="history.merged"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import Fact, Json
+from .base import Fact, Json, Problem
 
 PartKind = Literal["text", "reasoning", "tool_input"]
 
@@ -21,14 +21,14 @@ class StepStarted(Fact, frozen=True, tag="step.started"):
 
 
 class StepEnded(Fact, frozen=True, tag="step.ended"):
-    """That model call ended, with the provider's own finish reason and usage."""
+    """That model call ended, with the provider's own finish reason, or the problem that ended it."""
 
     turn: str
     step: int
     finish_reason: str
     raw_finish_reason: str | None = None
-    usage: Json = None
     response: Json = None
+    problem: Problem | None = None
     provider_metadata: Json = None
 
 
@@ -42,6 +42,7 @@ class PartStarted(Fact, frozen=True, tag="part.started"):
     mode: str | None = None
     title: str | None = None
     executor: str | None = None
+    dynamic: bool = False
     provider_metadata: Json = None
 
 
@@ -93,15 +94,17 @@ class MessageAdded(Fact, frozen=True, tag="message.added"):
     text: str
     turn: str | None = None
     kind: str | None = None
-    agent_time: int | None = None
-    source: str | None = None
 
 
 class UsageReported(Fact, frozen=True, tag="usage.reported"):
-    """Tokens and cost of one provider message. The last report for a ``message`` id wins; sums go over ids."""
+    """Tokens and cost of one provider message. The last report for a ``message`` id wins; sums go over ids.
+
+    ``output_tokens`` includes ``reasoning_tokens``.
+    """
 
     message: str
     turn: str | None = None
+    step: int | None = None
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -113,12 +116,21 @@ class UsageReported(Fact, frozen=True, tag="usage.reported"):
 
 
 class Compacted(Fact, frozen=True, tag="context.compacted"):
-    """The context was shortened. The visible log is not (only what the model sees is)."""
+    """The context was shortened. The visible log is not (only what the model sees is).
 
+    ``compaction`` pairs what started with how it ended.
+    """
+
+    compaction: str
     phase: Literal["started", "done", "failed"]
     turn: str | None = None
+    reason: str | None = None
+    strategy: str | None = None
     tokens_before: int | None = None
     tokens_after: int | None = None
+    messages_before: int | None = None
+    messages_after: int | None = None
+    context_window: int | None = None
     summary: str | None = None
     problem: str | None = None
 
@@ -126,10 +138,10 @@ class Compacted(Fact, frozen=True, tag="context.compacted"):
 class ContextReported(Fact, frozen=True, tag="context.reported"):
     """What the model was really shown, for dialects that make it visible.
 
-    ``part`` is ``system_prompt``, ``user_message``, ``assistant_message`` or ``tool_schemas``.
+    ``part`` is ``system_prompt``, ``user_message`` or ``tool_schemas``.
     """
 
-    part: Literal["system_prompt", "user_message", "assistant_message", "tool_schemas"]
+    part: Literal["system_prompt", "user_message", "tool_schemas"]
     content: Json
     turn: str | None = None
     metadata: dict[str, Json] = {}

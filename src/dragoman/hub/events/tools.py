@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import Fact, Json
+from .base import Fact, Json, Problem
 
 Executor = Literal["server", "client", "provider", "agent"]
 """Who runs the tool: us, a client that offered it, the model's provider, or the agent's own program."""
@@ -15,7 +15,8 @@ ToolStatus = Literal["ok", "error", "denied", "interrupted"]
 class ToolCalled(Fact, frozen=True, tag="tool.called"):
     """A tool call begins. ``call`` is its id, the same for every detector that sees it.
 
-    Calls that a client must run as one carry the same ``bundle``, in ``position`` order.
+    Calls that a client must run as one carry the same ``bundle``, in ``position`` order; ``bundle_size`` says how many
+    there are. ``dynamic`` marks a tool that was found at run time (MCP).
     """
 
     call: str
@@ -27,10 +28,11 @@ class ToolCalled(Fact, frozen=True, tag="tool.called"):
     parent: str | None = None
     bundle: str | None = None
     position: int | None = None
+    bundle_size: int | None = None
+    dynamic: bool = False
     invalid: bool = False
-    problem: str | None = None
+    problem: Problem | None = None
     provider_metadata: Json = None
-    source: str | None = None
 
 
 class ToolProgressed(Fact, frozen=True, tag="tool.progressed"):
@@ -42,19 +44,22 @@ class ToolProgressed(Fact, frozen=True, tag="tool.progressed"):
 
 
 class ToolEnded(Fact, frozen=True, tag="tool.ended"):
-    """A tool call has its one result. ``interrupted`` marks one that was given to a dangling call."""
+    """A tool call has its one result. ``interrupted`` marks one that was given to a dangling call.
+
+    ``input`` is given when whoever reported the end also reported what the call was given.
+    """
 
     call: str
     tool: str
     status: ToolStatus
+    input: Json = None
     output: Json = None
-    problem: str | None = None
+    problem: Problem | None = None
     turn: str | None = None
     duration_ms: int | None = None
     artifacts: tuple[str, ...] = ()
     detail: dict[str, Json] = {}
     provider_metadata: Json = None
-    source: str | None = None
 
 
 class SubagentStarted(Fact, frozen=True, tag="subagent.started"):

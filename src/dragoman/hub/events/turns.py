@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from .base import Fact, Json
+from .base import Fact, Json, Problem
 
 Outcome = Literal["completed", "cancelled", "failed", "interrupted"]
 
@@ -19,15 +19,6 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     artifact: str
     media_type: str | None = None
     size: int | None = None
-
-
-class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why something failed. ``message`` is safe to show: no key, no token, no traceback."""
-
-    code: str
-    message: str
-    source: str | None = None
-    detail: Json = None
 
 
 class PromptSubmitted(Fact, frozen=True, tag="prompt.submitted"):

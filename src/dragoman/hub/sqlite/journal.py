@@ -7,21 +7,23 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from dragoman.hub.errors import DataFolderError, StorageUnavailable, UnknownSession
+from dragoman.hub.errors import StorageUnavailable, UnknownSession
 from dragoman.hub.events import Event, encode_fact
 from dragoman.hub.journal import DurableCallback, SessionRow, Snapshot
 
 from .batch import Batch, Order, Row
 from .reader import READERS, Readers
-from .schema import SCHEMA, Schema, damaged, prepare
-from .writer import BATCH_BYTES, BATCH_EVENTS, Writer, connect_writer
+from .schema import SCHEMA, Schema
+from .stored import load
+from .writer import BATCH_BYTES, BATCH_EVENTS, Writer
 
 QUEUE_EVENTS = 100_000
 """Events and other changes waiting to become durable at which the journal is ``full``."""
@@ -36,14 +38,14 @@ CLOSE_LIMIT = 1.0
 """Seconds without any commit after which ``close`` gives up what is queued; and then as long for the thread to end."""
 
 GIVE_WAY_AFTER = 0.005
-"""Seconds that a change may wait before the loop makes room for the writer's thread."""
+"""Seconds that a change or a read may wait before the loop makes room for the threads."""
 
 GIVE_WAY_FOR = 0.00005
 """Seconds that it then stands still, which is about what a thread needs to wake up."""
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 _encode_row = msgspec.json.Encoder().encode
-_decode_row = msgspec.json.Decoder(SessionRow).decode
 
 
 @dataclass(slots=True)
@@ -54,18 +56,6 @@ class _Head:
     queued: int
     durable: int
     is_dropped: bool = False
-
-
-@dataclass(slots=True)
-class _Stored:
-    """What a store holds when it is opened."""
-
-    connection: sqlite3.Connection
-    rows: list[tuple[SessionRow, int]]
-    epochs: dict[int, str]
-    purges: list[int]
-    position: int
-    number: int
 
 
 class SqliteJournal:
@@ -119,6 +109,7 @@ class SqliteJournal:
         self._commits = 0
         self._newest: Batch | None = None
         self._is_watching = False
+        self._reading = 0
         self._waiters: set[asyncio.Future[None]] = set()
 
     @property
@@ -139,7 +130,7 @@ class SqliteJournal:
         self._loop = asyncio.get_running_loop()
         self._on_durable = on_durable
         try:
-            stored = await self._readers.run(self._load)
+            stored = await self._readers.run(lambda: load(self._path, self._schema, self._factory))
         except BaseException:
             await self._readers.close()
             raise
@@ -177,43 +168,6 @@ class SqliteJournal:
             if not waiter.done():
                 waiter.set_exception(StorageUnavailable("the journal was closed before this was durable"))
 
-    def _load(self) -> _Stored:
-        prepare(self._path, self._schema)
-        try:
-            connection = connect_writer(self._path, self._factory)
-        except sqlite3.Error as error:
-            raise DataFolderError(f"cannot use {self._path}: {error}") from error
-        try:
-            return self._load_from(connection)
-        except sqlite3.Error as error:
-            connection.close()
-            raise damaged(self._path, str(error)) from error
-        except DataFolderError:
-            connection.close()
-            raise
-
-    def _load_from(self, connection: sqlite3.Connection) -> _Stored:
-        rows = []
-        for session, number, row in connection.execute(
-            "SELECT session, number, CAST(row AS BLOB) FROM sessions ORDER BY changed"
-        ):
-            try:
-                rows.append((_decode_row(row), number))
-            except msgspec.MsgspecError as error:
-                raise damaged(self._path, f"the row of session {session}: {error}") from error
-        position, number = connection.execute(
-            "SELECT max(ifnull((SELECT max(position) FROM events), 0), ifnull((SELECT max(changed) FROM sessions), 0)),"
-            " max(ifnull((SELECT max(number) FROM sessions), 0), ifnull((SELECT max(number) FROM purges), 0))"
-        ).fetchone()
-        return _Stored(
-            connection,
-            rows,
-            epochs=dict(connection.execute("SELECT number, epoch FROM epochs").fetchall()),
-            purges=[number for (number,) in connection.execute("SELECT number FROM purges")],
-            position=position,
-            number=number,
-        )
-
     # -- writing ---------------------------------------------------------------------------
 
     def append(self, event: Event, row: SessionRow, *, key: str | None = None) -> None:
@@ -246,6 +200,8 @@ class SqliteJournal:
         self._count(writer.put_snapshot(head.number, snapshot.seq, snapshot.data), len(snapshot.data))
 
     async def bind_alias(self, dialect: str, principal: str, name: str, session: str) -> None:
+        self._check_open()
+        self._check_room()
         _check_text(dialect, principal, name, session)
         await self._order(("INSERT OR REPLACE INTO aliases VALUES (?,?,?,?)", (dialect, principal, name, session)))
 
@@ -297,9 +253,7 @@ class SqliteJournal:
 
         Raises ``StorageUnavailable`` when that takes too long; they stay queued and take effect as soon as they can.
         """
-        writer = self._check_open()
-        self._check_room()
-        self._count(writer.put_orders(*orders, purge=purge), 0)
+        self._count(self._check_open().put_orders(*orders, purge=purge), 0)
         await self._settled(self._flush_limit)
 
     async def _settled(self, limit: float) -> None:
@@ -341,13 +295,13 @@ class SqliteJournal:
             self._loop.call_later(GIVE_WAY_AFTER, self._give_way)
 
     def _give_way(self) -> None:
-        """Let the writer have the interpreter lock.
+        """Let the writer and the readers have the interpreter lock.
 
         A loop that always has something to do and never waits in a system call takes the lock back before any other
         thread has woken up, for seconds on end (measured: nothing became durable in 2 s; with this, within 30 ms).
         """
         self._is_watching = False
-        if self._newest is not None and self.problem is None:
+        if self._reading or (self._newest is not None and self.problem is None):
             time.sleep(GIVE_WAY_FOR)
             self._watch()
 
@@ -400,22 +354,22 @@ class SqliteJournal:
         self._check_open()
         if limit <= 0:
             return []
-        return await self._readers.newest(limit, self._durable_position, sessions)
+        return await self._from_disk(self._readers.newest(limit, self._durable_position, sessions))
 
     async def find_key(self, session: str, key: str) -> int | None:
         self._check_open()
         queued = self._keys.get((session, key))
         if queued is not None:
             return queued
-        return await self._readers.key(session, key)
+        return await self._from_disk(self._readers.key(session, key))
 
     async def snapshot(self, session: str) -> Snapshot | None:
         self._check_open()
-        return await self._readers.snapshot(session)
+        return await self._from_disk(self._readers.snapshot(session))
 
     async def alias(self, dialect: str, principal: str, name: str) -> str | None:
         self._check_open()
-        return await self._readers.alias(dialect, principal, name)
+        return await self._from_disk(self._readers.alias(dialect, principal, name))
 
     def _durable(self, session: str) -> int:
         """The newest ``seq`` of which the hub was told: a read never goes beyond it, nor ends before it."""
@@ -425,7 +379,15 @@ class SqliteJournal:
     async def _read(self, session: str, first: int, last: int) -> list[Event]:
         self._check_open()
         last = min(last, self._durable(session))
-        return [] if first > last else await self._readers.events(session, first, last)
+        return [] if first > last else await self._from_disk(self._readers.events(session, first, last))
+
+    async def _from_disk(self, reading: Awaitable[_T]) -> _T:
+        self._reading += 1
+        self._watch()
+        try:
+            return await reading
+        finally:
+            self._reading -= 1
 
 
 def _check_text(*texts: str) -> None:
