@@ -20,8 +20,11 @@ OriginRule = Callable[[str, str], bool]
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header, without port and brackets, in lower case."""
-    return (urlsplit(f"//{header}").hostname or "").lower()
+    """The name in a Host header, without port and brackets, in lower case; empty when it is none."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").lower()
+    except ValueError:
+        return ""
 
 
 def header(scope: Scope, name: bytes) -> str | None:

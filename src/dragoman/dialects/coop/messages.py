@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 UInt16 = Annotated[int, Meta(ge=0, le=65535)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Offset = Annotated[int, Meta(ge=0)]
+MAX_OFFSET = 2**64 - 1
+"""Offsets are unsigned 64-bit numbers; a schema bound cannot say so."""
 
 Mode = Literal["raw", "screen", "state", "all"]
 
@@ -129,7 +131,10 @@ _encode = msgspec.json.Encoder().encode
 
 def decode(text: str | bytes) -> AnyClientMessage:
     """A client's text message, typed. Raises ``msgspec.MsgspecError`` for anything else."""
-    return _decoder.decode(text)
+    message = _decoder.decode(text)
+    if isinstance(message, Replay) and message.offset > MAX_OFFSET:
+        raise msgspec.ValidationError("offset is wider than 64 bits")
+    return message
 
 
 class CursorPosition(Struct, frozen=True):
