@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         settings = settings_of(arguments, flags)
         options: dict[str, object] = {
             "command": command,
-            "cols": arguments.cols or DEFAULT_COLS,
-            "rows": arguments.rows or DEFAULT_ROWS,
+            "cols": DEFAULT_COLS if arguments.cols is None else arguments.cols,
+            "rows": DEFAULT_ROWS if arguments.rows is None else arguments.rows,
         }
         if arguments.record:
             options["record"] = True

@@ -100,7 +100,6 @@ class MemoryJournal:
         self._keys: dict[tuple[str, str], int] = {}
         self._queue: list[_Order] = []
         self._queued_bytes = 0
-        self._waiters: list[asyncio.Future[None]] = []
         self._problem: str | None = None
         self._scheduled = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -158,9 +157,10 @@ class MemoryJournal:
         if event.seq != expected or row.head != expected or row.dropped_at is not None:
             raise ValueError(f"session {row.session!r} expects seq {expected}, got {event.seq}, head {row.head}")
         fact, encoded = encode_fact(event.fact), msgspec.json.encode(row)
-        self._heads[row.session] = _Head(expected, dropped=False)
         if key is not None:
+            key.encode()
             self._keys.setdefault((row.session, key), expected)
+        self._heads[row.session] = _Head(expected, dropped=False)
         self._put(
             _Order(
                 lambda: self._apply_event(row.session, event, fact, encoded, key),
@@ -182,26 +182,23 @@ class MemoryJournal:
 
     async def newest(self, limit: int, sessions: Sequence[str] | None = None) -> list[tuple[str, Event]]:
         await self._turn()
-        found = [
+        found = sorted(
             (record.position, name, seq)
             for name, log in self.store.logs.items()
-            if not log.dropped and (sessions is None or name in sessions)
+            if sessions is None or name in sessions
             for seq, record in enumerate(log.records, start=1)
-        ]
-        found.sort()
+        )
         return [(name, self.store.logs[name].event(seq)) for _, name, seq in found[max(len(found) - limit, 0) :]]
 
     async def find_key(self, session: str, key: str) -> int | None:
         queued = self._keys.get((session, key))
         if queued is not None:
             return queued
-        await self._turn()
-        log = self.store.logs.get(session)
+        log = await self._living(session)
         return None if log is None else log.keys.get(key)
 
     async def snapshot(self, session: str) -> Snapshot | None:
-        await self._turn()
-        log = self.store.logs.get(session)
+        log = await self._living(session)
         return None if log is None else log.snapshot
 
     def put_snapshot(self, session: str, snapshot: Snapshot) -> None:
@@ -217,7 +214,8 @@ class MemoryJournal:
 
     async def bind_alias(self, dialect: str, principal: str, name: str, session: str) -> None:
         self._check_open()
-        self._check_room()
+        self._check_writable()
+        "".join((dialect, principal, name, session)).encode()
         self._put(_Order(lambda: self.store.aliases.__setitem__((dialect, principal, name), session)))
         await self.flush()
 
@@ -229,7 +227,7 @@ class MemoryJournal:
         if row.dropped_at is None:
             raise ValueError("a tombstone needs dropped_at")
         encoded = msgspec.json.encode(row)
-        self._check_room()
+        self._check_writable()
         head.dropped = True
         self._forget_keys(row.session)
         self._put(_Order(lambda: self._apply_drop(row.session, encoded)))
@@ -242,7 +240,7 @@ class MemoryJournal:
             return
         if not head.dropped:
             raise ValueError(f"session {session!r} must be dropped before it is forgotten")
-        self._check_room()
+        self._check_writable()
         del self._heads[session]
         self._put(_Order(lambda: self._apply_forget(session)))
         await self.flush()
@@ -252,7 +250,6 @@ class MemoryJournal:
         if not self._queue:
             return
         waiter: asyncio.Future[None] = loop.create_future()
-        self._waiters.append(waiter)
         self._put(_Order(lambda: None if waiter.done() else waiter.set_result(None)))
         done, _ = await asyncio.wait([waiter], timeout=self._flush_limit)
         if not done:
@@ -272,8 +269,8 @@ class MemoryJournal:
             raise StorageUnavailable("the journal is not open")
         return self._loop
 
-    def _check_room(self) -> None:
-        if self.full:
+    def _check_writable(self) -> None:
+        if self._problem is not None or self.full:
             raise StorageUnavailable(self._problem or "too much waits to be written")
 
     def _put(self, order: _Order) -> None:
@@ -306,12 +303,18 @@ class MemoryJournal:
         self._check_open()
         await asyncio.sleep(0)
 
-    async def _read(self, session: str, wanted: Callable[[int], range]) -> list[Event]:
+    async def _living(self, session: str) -> _Log | None:
+        """What is stored of a session that was not dropped."""
         await self._turn()
-        log = self.store.logs.get(session)
-        if log is None or log.dropped:
-            return []
-        return [log.event(seq) for seq in wanted(len(log.records))]
+        head = self._heads.get(session)
+        return None if head is None or head.dropped else self.store.logs.get(session)
+
+    async def _read(self, session: str, wanted: Callable[[int], range]) -> list[Event]:
+        """What was durable when it was asked for, unless it was dropped meanwhile."""
+        stored = self.store.logs.get(session)
+        chosen = range(0) if stored is None else wanted(len(stored.records))
+        log = await self._living(session)
+        return [log.event(seq) for seq in chosen] if log is not None and log is stored else []
 
     def _forget_keys(self, session: str) -> None:
         for queued in [queued for queued in self._keys if queued[0] == session]:

@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -26,6 +27,9 @@ log = logging.getLogger("dragoman.registry")
 
 RegistryWatcher = Callable[[SessionRow], None]
 """Told of every session whose row changed; a row with ``dropped_at`` says that it is gone."""
+
+TRIM_DELAY = 1.0
+"""Seconds after which sessions that nobody uses leave memory."""
 
 _DAY = 86_400_000
 
@@ -51,6 +55,10 @@ class Registry:
         self._parts = SessionParts(journal, self.clock, ids, self.limits, self._tasks)
         self._rows: dict[str, SessionRow] = {}
         self._loaded: OrderedDict[str, Session] = OrderedDict()
+        # Whoever still holds a session that left ``_loaded`` must share it with whoever asks for it next: a log has one
+        # writer. So every object there is can be found here.
+        self._objects: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self._trimming: asyncio.TimerHandle | None = None
         self._loading: dict[str, asyncio.Task[Session]] = {}
         self._watchers: dict[object, RegistryWatcher] = {}
         self._closing = False
@@ -64,8 +72,8 @@ class Registry:
         """
         for row in await self.journal.open(self._committed):
             self._rows[row.session] = row
-        for session in [row.session for row in self._rows.values() if row.unsettled]:
-            await self._recover(await self._load(session))
+        unsettled = [row.session for row in self._rows.values() if row.unsettled]
+        await asyncio.gather(*(self._recover(session) for session in unsettled))
         self._tasks.start(self._retain(), "retention")
 
     async def stop_sessions(self, budget: float) -> None:
@@ -80,6 +88,8 @@ class Registry:
     async def close(self, budget: float = 2.0) -> None:
         """End everything that still runs within ``budget`` seconds and flush the journal."""
         await self.stop_sessions(budget)
+        if self._trimming is not None:
+            self._trimming.cancel()
         for session in self._loaded.values():
             session.store_snapshot()
         await self._tasks.close(budget)
@@ -116,7 +126,7 @@ class Registry:
             raise LimitReached(f"{self.limits.sessions} sessions are stored (sessions)")
         session = Session(SessionState(session=self._ids()), factory, self._parts)
         factory.adopt(session.id, given)
-        self._loaded[session.id] = session
+        self._keep(session)
         fact = SessionCreated(
             kind=kind,
             agent=agent,
@@ -197,10 +207,10 @@ class Registry:
         return factory
 
     async def _load(self, session: str) -> Session:
-        loaded = self._loaded.get(session)
-        if loaded is not None:
-            self._loaded.move_to_end(session)
-            return loaded
+        known = self._objects.get(session)
+        if known is not None:
+            self._keep(known)
+            return known
         loading = self._loading.get(session)
         if loading is None:
             loading = self._tasks.start(self._fold(session), f"load:{session}")
@@ -220,11 +230,19 @@ class Registry:
             for event in batch:
                 state.apply(event)
         loaded = Session(state, self._factory(state.kind), self._parts)
-        self._loaded[session] = loaded
-        self._trim()
+        self._keep(loaded)
         return loaded
 
-    async def _recover(self, session: Session) -> None:
+    def _keep(self, session: Session) -> None:
+        """Hold a session in memory, as the most recently used one."""
+        self._objects[session.id] = session
+        self._loaded[session.id] = session
+        self._loaded.move_to_end(session.id)
+        if len(self._loaded) > self.limits.loaded_idle and self._trimming is None:
+            self._trimming = asyncio.get_running_loop().call_later(TRIM_DELAY, self._trim)
+
+    async def _recover(self, name: str) -> None:
+        session = await self._load(name)
         lost = session.state.executor
         for fact in facts_after_loss(session.state):
             session.record(fact, settling=True)
@@ -235,12 +253,13 @@ class Registry:
 
     def _committed(self, heads: Mapping[str, int]) -> None:
         for session, seq in heads.items():
-            loaded = self._loaded.get(session)
-            if loaded is None:
-                continue
-            loaded.committed(seq)
-            self._changed(loaded.row())
-        self._trim()
+            known = self._objects.get(session)
+            if known is None:
+                continue  # dropped meanwhile
+            if session not in self._loaded:
+                self._keep(known)
+            known.committed(seq)
+            self._changed(known.row())
 
     def _changed(self, row: SessionRow) -> None:
         before = self._rows.get(row.session)
@@ -252,9 +271,7 @@ class Registry:
 
     def _trim(self) -> None:
         """Let the longest unused settled sessions go, down to the named limit."""
-        surplus = len(self._loaded) - self.limits.loaded_idle
-        if surplus <= 0:
-            return
+        self._trimming = None
         idle = [name for name, session in self._loaded.items() if session.idle]
         for name in idle[: max(0, len(idle) - self.limits.loaded_idle)]:
             self._loaded.pop(name).store_snapshot()
@@ -262,6 +279,7 @@ class Registry:
     async def _drop(self, session: Session) -> None:
         row = msgspec.structs.replace(session.row(), dropped_at=self.clock.now(), unsettled=False)
         self._loaded.pop(session.id, None)
+        self._objects.pop(session.id, None)
         await self.journal.drop(row)
         self._factory(session.state.kind).dropped(session.id)
         self._changed(row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from urllib.parse import parse_qsl, urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.dialects.base import LOOPBACK_NAMES, Upgrade, is_loopback
@@ -33,6 +34,11 @@ def header(scope: Scope, name: bytes) -> str | None:
         if key == name:
             return str(value.decode("latin-1"))
     return None
+
+
+def _repeats(scope: Scope, name: bytes) -> bool:
+    """Whether a header stands there twice: which of them counts is then anybody's guess."""
+    return [key for key, _ in scope["headers"]].count(name) > 1
 
 
 def bearer(scope: Scope) -> str | None:
@@ -80,6 +86,9 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return
+        if _repeats(scope, b"host") or _repeats(scope, b"origin"):
+            await refuse(scope, send, 400, "Host and Origin must be given once")
+            return
         host = header(scope, b"host") or ""
         if host_name(host) not in self._hosts:
             await refuse(scope, send, 403, "this host name is not served here (--allow-host NAME adds one)")
@@ -106,31 +115,27 @@ class Guard:
         return given in own or given in self._origins or self._rule(path, given)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        declared = header(scope, b"content-length")
-        if declared is not None and declared.isdigit() and int(declared) > self._max_body:
-            await refuse(scope, send, 413, f"the body is larger than {self._max_body} bytes")
-            return
-        seen = 0
+        """Let the application read a body up to the limit; beyond it, reading raises HTTP 413.
+
+        So the refusal comes in the application's own error form.
+        """
+        declared = header(scope, b"content-length") or ""
+        seen = int(declared) if declared.isascii() and declared.isdigit() else 0
+        seen = 0 if seen <= self._max_body else seen
 
         async def counted() -> Message:
             nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
+            if seen <= self._max_body:
+                message = await receive()
+                seen += len(message.get("body", b""))
             if seen > self._max_body:
-                raise BodyTooLarge(self._max_body)
+                raise HTTPException(413, f"the body is larger than {self._max_body} bytes")
             return message
 
         try:
             await self._app(scope, counted, send)
-        except BodyTooLarge as problem:
-            await refuse(scope, send, 413, str(problem))
-
-
-class BodyTooLarge(Exception):
-    """A request body without a declared length grew over the limit."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the body is larger than {limit} bytes")
+        except HTTPException as problem:
+            await refuse(scope, send, problem.status_code, problem.detail)
 
 
 def _echoing(origin: str, send: Send) -> Send:

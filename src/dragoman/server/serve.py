@@ -28,6 +28,9 @@ from .sockets import listening_socket
 log = logging.getLogger("dragoman.server")
 
 
+_REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  names, not addresses to bind
+"""Where a server that listens everywhere is reached from this machine."""
+
 QUICK_BUDGET = 0.3
 """Seconds that remain for everything after a second stop request."""
 
@@ -94,8 +97,7 @@ class Server:
 
     async def _open_hub(self, port: int) -> None:
         settings = self.settings
-        host = "127.0.0.1" if is_loopback(settings.server.host) else settings.server.host
-        base = f"http://{host}:{port}"
+        base = self._url(port)
 
         def url(session: str) -> str:
             return base if self._only_session else f"{base}/coop/session/{session}"
@@ -169,8 +171,12 @@ class Server:
 
     @property
     def http_url(self) -> str:
-        host = self.settings.server.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        """Where the server is reached from this machine."""
+        return self._url(self.port)
+
+    def _url(self, port: int) -> str:
+        host = _REACHABLE.get(self.settings.server.host, self.settings.server.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     def addresses(self) -> dict[str, str]:
         """Dialect name -> URL of its WebSocket; the root dialect's is the short one."""

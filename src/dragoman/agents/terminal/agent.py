@@ -59,6 +59,11 @@ class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     record: bool | None = None
     env: dict[str, str] = {}
 
+    def size(self, settings: TerminalSettings) -> tuple[int, int]:
+        """Columns and rows, from the settings where none are given."""
+        cols = settings.cols if self.cols is None else self.cols
+        return cols, settings.rows if self.rows is None else self.rows
+
 
 class TerminalFactory:
     """Makes terminal agents; knows how many programs run. ``url`` gives a session's COOP_URL."""
@@ -81,7 +86,7 @@ class TerminalFactory:
         environment = {**os.environ, **given.env}
         check_command(given.command, given.env)
         resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
-        check_size(given.cols or self.settings.cols, given.rows or self.settings.rows)
+        check_size(*given.size(self.settings))
         return {name: value for name, value in options.items() if name != "env"}
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
@@ -129,11 +134,11 @@ class TerminalAgent:
         self._reserved = 0
         self._notes: dict[str, _Paced] = {}
         settings = factory.settings
-        self._size = (self._options.cols or settings.cols, self._options.rows or settings.rows)
+        self._size = self._options.size(settings)
         self.terminal: PtyTerminal = PtyTerminal(
             self,
             settings,
-            tape=self._shelf.load_tape(settings.tape, session.state.tape_end),
+            load_tape=lambda: self._shelf.load_tape(settings.tape, session.state.tape_end),
             last_screen=self._shelf.load_screen(*self._size, session.state.tape_end),
             model=settings.model if self._options.model is None else self._options.model,
         )
@@ -248,12 +253,14 @@ class TerminalAgent:
         terminal = self.terminal
         for note in self._notes.values():
             note.flush()
+        saved = False
         try:
             screen = terminal.freeze()
             recording = terminal.take_recording()
             if recording is not None:
                 await recording.close()
             await asyncio.get_running_loop().run_in_executor(None, self._shelf.save_end, terminal.tape, screen)
+            saved = True
         except OSError as problem:
             log.warning("session %s: its tape is not kept: %s", self._session.id, problem)
         finally:
@@ -270,6 +277,8 @@ class TerminalAgent:
                 )
             )
             self._move("exited", "process:exit")
+            if saved:
+                terminal.put_tape_away()
             self._over.set()
 
     def _move(self, state: str, cause: str) -> None:

@@ -31,6 +31,12 @@ MAX_CONTROL_SEQUENCE = 1024
 MAX_REPLIES_PER_FEED = 512
 """Queries answered in one chunk. Above all palette queries of a program that asks for 256 colours."""
 
+MAX_WORK_PER_FEED = 10_000_000
+"""Estimated nanoseconds spent on sequences that cost much more than they are long; beyond it they are not drawn."""
+
+MAX_CELLS_PER_CALL = 1_000_000
+"""Cells that one call of the engine can push out: it keeps them all until it returns, at about 24 bytes each."""
+
 MAX_TITLE = 1024
 """Characters kept of a window title."""
 

@@ -13,7 +13,7 @@ import avt
 
 from dragoman.hub.ports import CursorPosition, Style, StyledRun
 
-from .limits import MODEL_MIN_COLS, MODEL_MIN_ROWS
+from .limits import MAX_CELLS_PER_CALL, MODEL_MIN_COLS, MODEL_MIN_ROWS
 
 _engine: Any = avt  # the package does not say what it exports
 _DEFAULT = Style()
@@ -41,11 +41,20 @@ class Model:
         if "\x7f" in text:
             text = text.replace("\x7f", "")
         try:
-            self._vt.feed_str(text)
+            if len(text) * self.cols <= MAX_CELLS_PER_CALL:
+                self._vt.feed_str(text)
+            else:
+                self._feed_slices(text)
         except BaseException as error:
             if not _is_panic(error):
                 raise
             self._recover()
+
+    def _feed_slices(self, text: str) -> None:
+        # Every character may push out a line, and the engine lets go of lines only when it returns.
+        length = max(MAX_CELLS_PER_CALL // self.cols, 1)
+        for start in range(0, len(text), length):
+            self._vt.feed_str(text[start : start + length])
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the size; the engine reflows what was wrapped."""

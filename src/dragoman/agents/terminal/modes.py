@@ -170,6 +170,12 @@ def update_effect(body: bytes) -> bool | None:
     return setting.on
 
 
+def switches_screen(body: bytes) -> bool:
+    """Whether a control sequence shows or leaves the alternate screen."""
+    setting = _read_setting(body)
+    return setting is not None and setting.private and not ALT_SCREEN.isdisjoint(setting.modes)
+
+
 class _Setting(NamedTuple):
     private: bool
     modes: list[int]

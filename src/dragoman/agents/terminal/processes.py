@@ -10,7 +10,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator, Mapping
+from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -77,8 +79,8 @@ def pid_start(pid: int, proc: Path = _PROC) -> int | None:
 
     A zombie still has its start time.
     """
-    stat = _stat(proc / str(pid))
-    return None if stat is None else stat[1].start
+    stat = _stat(proc, pid)
+    return None if stat is None else stat.start
 
 
 def machine_start(proc: Path = _PROC) -> float | None:
@@ -138,8 +140,8 @@ class Handle:
         """Whether it still runs. Compares the start time, which no other process of that pid can share."""
         if self.process.start == UNKNOWN_START:
             return True
-        stat = _stat(self._proc / str(self.process.pid))
-        return stat is not None and not stat[0] and stat[1].start == self.process.start
+        stat = _stat(self._proc, self.process.pid)
+        return stat is not None and not stat.ended and stat.start == self.process.start
 
     def send(self, number: int) -> None:
         """Send a signal, if it is still there and ours to signal."""
@@ -158,52 +160,55 @@ class Handle:
             self._pidfd = None
 
 
+class _Stat(NamedTuple):
+    ended: bool
+    parent: int
+    group: int
+    session: int
+    start: int
+
+
 def _living(proc: Path) -> Iterator[Process]:
     try:
-        names = os.listdir(proc)  # noqa: PTH208 - a Path for each name would double the cost of a look
+        pids = [int(name) for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - half the cost of Paths
     except OSError:
         return
-    stats = {int(name): _stat(proc / name) for name in names if name.isdigit()}
-    for pid in _own_line(stats):
-        stats.pop(pid, None)
+    stats = {pid: stat for pid in pids if (stat := _stat(proc, pid)) is not None}
+    own_line = set(_own_line(stats))
     for pid, stat in stats.items():
-        if stat is not None and not stat[0]:
-            yield msgspec.structs.replace(stat[1], marker=_marker(proc / str(pid)))
+        if not stat.ended and pid not in own_line:
+            yield Process(pid, stat.parent, stat.group, stat.session, stat.start, _marker(proc, pid))
 
 
-def _own_line(stats: Mapping[int, tuple[bool, Process] | None]) -> Iterator[int]:
+def _own_line(stats: Mapping[int, _Stat]) -> Iterator[int]:
     """This process and those who started it: nobody may end them through us."""
     pid = os.getpid()
     while pid:
         yield pid
         stat = stats.get(pid)
-        pid = stat[1].parent if stat else 0
+        pid = stat.parent if stat else 0
 
 
-def _stat(folder: Path) -> tuple[bool, Process] | None:
-    """Whether it is a zombie, and the process without its marker."""
-    try:
-        text = (folder / "stat").read_bytes()
-    except OSError:
+def _stat(proc: Path, pid: int) -> _Stat | None:
+    text = _content(f"{proc}/{pid}/stat")
+    if not text:
         return None
     # The name (field 2) stands in parentheses and may hold any byte, parentheses too; field 3 follows the last one.
-    fields = text[text.rindex(b")") + 2 :].split()
-    process = Process(
-        pid=int(folder.name),
-        parent=int(fields[1]),
-        group=int(fields[2]),
-        session=int(fields[3]),
-        start=int(fields[19]),
-    )
-    return fields[0] in {b"Z", b"X"}, process
+    state, *numbers = text[text.rindex(b")") + 2 :].split()
+    return _Stat(state in {b"Z", b"X"}, int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[18]))
 
 
-def _marker(folder: Path) -> str | None:
-    try:
-        environ = (folder / "environ").read_bytes()
-    except OSError:
-        return None
-    for entry in environ.split(b"\0"):
+def _marker(proc: Path, pid: int) -> str | None:
+    for entry in _content(f"{proc}/{pid}/environ").split(b"\0"):
         if entry.startswith(_MARKER_PREFIX):
             return os.fsdecode(entry[len(_MARKER_PREFIX) :])
     return None
+
+
+def _content(path: str) -> bytes:
+    """A file of the process file system; empty if the process is gone or not ours to read."""
+    try:
+        with FileIO(path) as file:
+            return file.readall()
+    except OSError:
+        return b""

@@ -384,11 +384,13 @@ class Pty:
         marker = self._marker if detached else None
         if not self._processes.available:
             return [] if self._child.look_for_end() else [Process(pid, os.getpid(), pid, pid, UNKNOWN_START)]
-        # An older process with our marker would be one of our own parents.
+        rows = await self._processes.read()
+        session = None if self._child.reaped else pid  # reaped by somebody else: the number may be a stranger's by now
+        # An older process with our marker would be one of those that started us.
         return [
             process
-            for process in await self._processes.read()
-            if process.session == pid
+            for process in rows
+            if process.session == session
             or (marker and process.marker == marker and process.start >= (self._pid_start or 0))
         ]
 

@@ -20,12 +20,12 @@ _ESC, _BEL, _CAN, _SUB = 0x1B, 0x07, 0x18, 0x1A
 _IGNORED = bytes(code for code in range(0x20) if code not in (_CAN, _SUB, _ESC)) + b"\x7f"
 _I = rb"\x00-\x17\x19\x1c-\x1f\x7f"
 
-# Any ESC but the start of a complete sequence that only draws, moves or switches a character set, and one that is
-# aborted at once. The group is the body of a CSI sequence if that is complete and undisturbed.
+# Any ESC but the start of a complete sequence that only draws, moves or switches a character set at little cost, and
+# one that is aborted at once. The group is the body of a CSI sequence if that is complete and undisturbed.
 _INTERESTING = re.compile(
-    rb"\x1b(?!\[[0-9:;]*+[@-bd-gi-kmo-su-~]"  # CSI without marker, except c h l n t
+    rb"\x1b(?!\[[0-9:;]*+[@-IKN-RU-`ad-gi-kmo-su-~]"  # CSI without marker, except J L M S T b c h l n t
     rb"|[0-OQ-WYZ\\`abd-~\x18\x1a\x1b]"  # ESC, except P X [ ] ^ _ c
-    rb"|[ -/]++[0-~])"  # ESC with intermediates
+    rb"|(?!#8)[ -/]++[0-~])"  # ESC with intermediates
     rb"(?:\[([0-?]*+[ -/]*+[@-~]))?"
 )
 _ESCAPE = re.compile(rb"\x1b[" + _I + rb"]*+([ -/][" + _I + rb" -/]*+)?")
@@ -59,13 +59,16 @@ class Osc(msgspec.Struct, frozen=True, gc=False):
     bel: bool
 
 
-class Ris(msgspec.Struct, frozen=True, gc=False):
-    """A full reset, ``ESC c``."""
+class Esc(msgspec.Struct, frozen=True, gc=False):
+    """A full reset (``body`` is ``c``) or an alignment pattern (``#8``); the rest as in ``Csi``."""
 
     origin: int
+    body: bytes
+    start: int
+    end: int
 
 
-Token = Csi | Osc | Ris
+Token = Csi | Osc | Esc
 
 
 class Scanner:
@@ -122,12 +125,12 @@ class Scanner:
             start = found.start()
             if found[1] is None:
                 return self._sequence(data, start)
-            self._add_csi(start, found[1], found.end())
+            self._add(Csi, start, found[1], found.end())
         return len(data)
 
-    def _add_csi(self, start: int, body: bytes, end: int) -> None:
+    def _add(self, kind: type[Csi | Esc], start: int, body: bytes, end: int) -> None:
         shift = self._shift
-        self._tokens.append(Csi(self._began(start), body, max(start - shift, 0), end - shift))
+        self._tokens.append(kind(self._began(start), body, max(start - shift, 0), end - shift))
 
     def _sequence(self, data: bytes, start: int) -> int:
         """Read the escape sequence at ``start``; returns where to go on."""
@@ -141,6 +144,8 @@ class Scanner:
         if kind == _ESC:
             return at
         if head[1]:
+            if kind == 0x38 and head[1].translate(None, _IGNORED) == b"#":  # 8
+                self._add(Esc, start, b"#8", at + 1)
             return at + 1
         if kind == 0x5B:  # [
             return self._csi(data, start, at + 1)
@@ -149,7 +154,7 @@ class Scanner:
         elif kind in b"PX^_":
             self._until = _STRING_END
         elif kind == 0x63:  # c
-            self._tokens.append(Ris(self._began(start)))
+            self._add(Esc, start, b"c", at + 1)
         return at + 1
 
     def _csi(self, data: bytes, start: int, at: int) -> int:
@@ -164,7 +169,9 @@ class Scanner:
             return end
         end += 1
         if 0x40 <= final <= 0x7E:
-            self._add_csi(start, data[at:end].translate(None, _IGNORED), end)
+            sequence = b"\x1b[" + data[at:end].translate(None, _IGNORED)
+            if _INTERESTING.match(sequence):
+                self._add(Csi, start, sequence[2:], end)
         return end
 
     def _collect(self, data: bytes, position: int, body: bytearray) -> int:

@@ -145,29 +145,10 @@ class PyavtScreen:
     def _follow(self, tokens: list[Token], piece: Piece, findings: list[Finding]) -> None:
         """Carry out a chunk that holds more than drawing, cutting it only where the model must be asked."""
         data, drawn = piece.data, 0
-        replies = 0
+        room = MAX_REPLIES_PER_FEED
         opening = self._opening(tokens)
-        for token in tokens:
-            if token is opening:
-                drawn = self._open_update(opening, data, drawn)
-            if isinstance(token, Osc):
-                answers = answer_osc(token.body, bel=token.bel)[: MAX_REPLIES_PER_FEED - replies]
-                replies += len(answers)
-                findings += [Reply(token.origin, *answer) for answer in answers]
-                self._note(read_osc(token.body, token.origin), findings)
-            elif isinstance(token, Ris):
-                self._modes.reset()
-                findings.append(Reset(token.origin))
-            elif (kind := query_kind(token.body)) is None:
-                self._modes.apply(token.body)
-            elif replies < MAX_REPLIES_PER_FEED:
-                replies += 1
-                drawn = self._draw(data, drawn, token.end)
-                findings.append(Reply(token.origin, kind, self._answer(kind, token.body)))
-        if drawn:
-            self._draw(data, drawn, len(data))
-        else:
-            self._model.feed(piece.text)
+        for token in self._affordable(tokens)
+        ...
 
     def _draw(self, data: bytes, start: int, end: int) -> int:
         if end > start:

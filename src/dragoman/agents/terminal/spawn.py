@@ -64,7 +64,7 @@ def spawn_on_pty(command: Sequence[str], *, cwd: str, env: Mapping[str, str], co
         pid = _start(file, argv, {**env, "PWD": folder}, os.ttyname(slave))
     except OSError as error:
         os.close(master)
-        raise _refusal(program, error) from error
+        raise _refusal(file, error) from error
     finally:
         # Only now: without any open slave the master would report the end before the program has begun.
         os.close(slave)
@@ -129,7 +129,7 @@ def _start(file: str, argv: list[str], env: dict[str, str], tty: str) -> int:
 def _inheritable() -> Iterator[int]:
     """Descriptors that our own parent left us and that a child would get. Everything Python opens is not among them."""
     try:
-        names = [entry.name for entry in _OWN_FDS.iterdir()]
+        names = os.listdir(_OWN_FDS)  # noqa: PTH208 - a busy server has thousands, and this is on the loop
     except OSError:
         return
     for name in names:
@@ -155,9 +155,9 @@ def _is_binary(file: str) -> bool:
         return True
 
 
-def _refusal(program: str, error: OSError) -> Exception:
+def _refusal(file: str, error: OSError) -> Exception:
     if error.errno in _EXHAUSTED:
         return LimitReached(f"the system cannot start another process: {error.strerror}")
     if error.errno == errno.E2BIG:
         return InvalidRequest("the command and its environment are longer than the system passes on: shorten them")
-    return InvalidRequest(f"program {program!r} cannot be started: {error.strerror}")
+    return InvalidRequest(f"program {file!r} cannot be started: {error.strerror}")

@@ -49,14 +49,15 @@ class PtyTerminal:
         user: TerminalUser,
         settings: TerminalSettings,
         *,
-        tape: RingTape,
+        load_tape: Callable[[], RingTape],
         last_screen: StoredScreen,
         model: bool,
     ) -> None:
         self._user = user
         self._settings = settings
         self._model = model
-        self.tape = tape
+        self._load_tape = load_tape
+        self._tape: RingTape | None = None
         self._last_screen = last_screen
         self._screen: PyavtScreen | None = None
         self._pty: Pty | None = None
@@ -64,11 +65,22 @@ class PtyTerminal:
         self._size = (last_screen.cols, last_screen.rows)
         self._written_before = 0
         self._silent = True
+        self._put_away = False
         self._watchers: tuple[TerminalWatcher, ...] = ()
         self._publishing: asyncio.TimerHandle | None = None
         self._expected: dict[str, float] = {}
 
     # What it is
+
+    @property
+    def tape(self) -> RingTape:
+        """The tape. After the program's end it lies on disk and is read from there, once for all who watch."""
+        if self._tape is not None:
+            return self._tape
+        tape = self._load_tape()
+        if self._watchers:
+            self._tape = tape
+        return tape
 
     @property
     def screen(self) -> PyavtScreen | StoredScreen | None:
@@ -142,6 +154,8 @@ class PtyTerminal:
 
         def stop() -> None:
             self._watchers = tuple(other for other in self._watchers if other is not watcher)
+            if self._put_away and not self._watchers:
+                self._tape = None
 
         return stop
 
@@ -171,6 +185,7 @@ class PtyTerminal:
             schedule=self._settings.schedule,
             processes=processes,
         )
+        self._tape, self._put_away = self.tape, False
         self._written_before = self.bytes_written
         self._pty, self._size, self._recording = pty, size, recording
         self._silent = True
@@ -189,6 +204,12 @@ class PtyTerminal:
             self._screen = None
         return self._last_screen
 
+    def put_tape_away(self) -> None:
+        """The tape is on disk now: hold it in memory only as long as somebody watches."""
+        self._put_away = True
+        if not self._watchers:
+            self._tape = None
+
     def take_recording(self) -> Recording | None:
         """The recording under way, given up by the terminal."""
         recording, self._recording = self._recording, None
@@ -197,7 +218,8 @@ class PtyTerminal:
     # From the PTY
 
     def _data(self, chunk: bytes) -> None:
-        offset = self.tape.append(chunk)
+        assert self._tape is not None
+        offset = self._tape.append(chunk)
         self._user.wrote(offset + len(chunk))
         if self._silent:
             self._silent = False

@@ -20,7 +20,7 @@ from dragoman.dialects.reading import EventSource
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import AgentExited, SessionClosed
 from dragoman.hub.permissions import Principal, Right
-from dragoman.hub.ports import ScreenSnapshot, Terminal
+from dragoman.hub.ports import Terminal
 from dragoman.hub.session import Session
 
 from . import messages as wire
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 _OUTPUT_MODES = ("raw", "all")
 _SCREEN_MODES = ("screen", "all")
 _STATE_MODES = ("state", "all")
+
+
+OUTPUTS_PER_SCREEN = 4
+"""Output messages after which a picture is sent although the link has not caught up with the bytes."""
 
 
 class CoopLink:
@@ -53,8 +57,9 @@ class CoopLink:
         self._frames = dialect.frames(session.id)
         self._offset = terminal.tape.end
         self._screen_due = False
-        self._screen_turn = False
-        self._sent: ScreenSnapshot | None = None
+        self._outputs_since_screen = 0
+        # What was shown before the link opened is no news.
+        self._sent = terminal.screen.snapshot() if terminal.screen is not None else None
         self._size = (terminal.cols, terminal.rows)
         self._projection = projection.StateProjection(session.shown)
         self._events = EventSource(session, session.shown.seq, tasks=dialect.tasks, wake=wire_.wake)
@@ -87,15 +92,20 @@ class CoopLink:
         if (self._terminal.cols, self._terminal.rows) != self._size:
             self._size = (self._terminal.cols, self._terminal.rows)
             return _frame(wire.Resized(cols=self._size[0], rows=self._size[1]))
-        # Output and pictures take turns, so that a flood of bytes never hides the screen.
-        if self._screen_turn and (frame := self._next_screen()) is not None:
+        tape = self._terminal.tape
+        behind = self._shows_output and self._offset < tape.end
+        if self._offset < tape.start:
+            self._outputs_since_screen = 0  # the jump comes first
+        # A picture follows the bytes it shows; but a flood must not hide the screen from a link that never catches up.
+        starved = self._outputs_since_screen >= OUTPUTS_PER_SCREEN and self._terminal.running
+        if (starved or not behind) and (frame := self._next_screen()) is not None:
             return frame
-        if self._shows_output and self._offset < self._terminal.tape.end:
-            self._screen_turn = True
+        if behind:
+            self._outputs_since_screen += 1
             limit = self._dialect.settings.output_frame
-            self._offset, frame = self._frames.output(self._terminal.tape, self._offset, limit)
+            self._offset, frame = self._frames.output(tape, self._offset, limit)
             return frame
-        return self._next_screen() or self._next_event()
+        return self._next_event()
 
     def lost(self) -> None:
         self._unwatch()
@@ -123,13 +133,13 @@ class CoopLink:
     # Out
 
     def _next_screen(self) -> bytes | None:
-        self._screen_turn = False
         screen = self._terminal.screen
         if not self._screen_due or screen is None:
             return None
         if screen.held:
             return None  # the terminal says so again once the picture is complete
         self._screen_due = False
+        self._outputs_since_screen = 0
         picture = screen.snapshot()
         if picture is self._sent:
             return None

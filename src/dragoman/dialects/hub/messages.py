@@ -7,7 +7,7 @@ Spelled as on the wire; ``docs/dialects/hub.md`` says the same in prose.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -330,8 +330,17 @@ ClientMessage = (
     | Tape
 )
 
+MESSAGES: tuple[type, ...] = get_args(ClientMessage)
+"""The same as a tuple."""
 
 _decoder: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
+
+
+HEAVY = (Events, Newest, GetSnapshot, Screen, Tape)
+"""What may have a large answer."""
+
+OWN_JSON = (CreateBody, SettingsBody, AnswerBody)
+"""What holds JSON of the client's own, which is limited more tightly (``json_bytes``)."""
 
 
 class _OnlyId(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The wire contract of the hub dialect, the other half: every answer and every message of the server, as types.
 
-The answer to a WebSocket request is ``{"type": "ok", "id": ...}`` with the fields of its result; over HTTP the result is
-the whole body. Spelled as on the wire; ``docs/dialects/hub.md`` says the same in prose.
+The answer to a WebSocket request is ``{"type": "ok", "id": ...}`` with the fields of its result; over HTTP the result
+is the whole body. Spelled as on the wire; ``docs/dialects/hub.md`` says the same in prose.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TapePiece(msgspec.Struct, frozen=True):
-    """Raw output (base64): ``data`` starts at ``offset``, the next piece at ``next``, the newest byte ends at ``end``."""
+    """Raw output: ``data`` (base64) starts at ``offset``, the next piece at ``next``; all of it ends at ``end``."""
 
     offset: int
     next: int
@@ -187,9 +187,10 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
 
 
 class Gone(msgspec.Struct, frozen=True, tag="gone"):
-    """The log of a followed session was dropped; nothing more of it comes."""
+    """A session that was followed (``events``) or attached (``output``) was dropped; nothing more of it comes."""
 
     session: str
+    stream: Literal["events", "output"]
 
 
 class Skipped(msgspec.Struct, frozen=True, tag="skipped"):

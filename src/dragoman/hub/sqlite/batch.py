@@ -132,3 +132,29 @@ class Batch:
             return False
         found = connection.execute("SELECT 1 FROM events WHERE position = ?", (self.position,)).fetchone()
         return found is not None
+
+
+def bind_order(dialect: str, principal: str, name: str, session: str) -> Order:
+    """Let a client's string stand for a session."""
+    return "INSERT OR REPLACE INTO aliases VALUES (?,?,?,?)", (dialect, principal, name, session)
+
+
+def drop_orders(session: str, number: int, head: int, changed: int, dropped_at: int, row: bytes) -> tuple[Order, ...]:
+    """Make a session a tombstone. Its log may be long: it is only marked, and goes bit by bit, also after a restart."""
+    return (
+        (
+            "UPDATE sessions SET head = ?, changed = ?, dropped_at = ?, row = CAST(? AS TEXT) WHERE number = ?",
+            (head, changed, dropped_at, row, number),
+        ),
+        ("DELETE FROM snapshots WHERE number = ?", (number,)),
+        ("DELETE FROM aliases WHERE session = ?", (session,)),
+        ("INSERT OR IGNORE INTO purges VALUES (?)", (number,)),
+    )
+
+
+def forget_orders(session: str, number: int) -> tuple[Order, ...]:
+    """Remove a tombstone."""
+    return (
+        ("DELETE FROM sessions WHERE number = ?", (number,)),
+        ("DELETE FROM aliases WHERE session = ?", (session,)),
+    )

@@ -7,7 +7,7 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import msgspec
 
-from dragoman.hub.errors import StorageUnavailable, UnknownSession
+from dragoman.hub.errors import DataFolderError, StorageUnavailable, UnknownSession
 from dragoman.hub.events import Event, encode_fact
 from dragoman.hub.journal import DurableCallback, SessionRow, Snapshot
 
-from .batch import Batch, Order, Row
+from .batch import Batch, Order, Row, bind_order, drop_orders, forget_orders
 from .reader import READERS, Readers
 from .schema import SCHEMA, Schema
 from .stored import load
@@ -180,10 +180,10 @@ class SqliteJournal:
         if event.seq != expected or row.head != expected or row.dropped_at is not None:
             raise ValueError(f"session {session!r} expects seq {expected}, got {event.seq}, head {row.head}")
         fact, encoded = encode_fact(event.fact), _encode_row(row)
-        if key is not None:
-            _check_text(key)
-            self._keys.setdefault((session, key), expected)
         epoch = self._epoch_numbers.get(event.epoch) or self._number_epoch(writer, event.epoch)
+        if key is not None:
+            key.encode()
+            self._keys.setdefault((session, key), expected)
         if head is None:
             self._number += 1
             head = self._heads[session] = _Head(self._number, 0, 0)
@@ -201,9 +201,9 @@ class SqliteJournal:
 
     async def bind_alias(self, dialect: str, principal: str, name: str, session: str) -> None:
         self._check_open()
-        self._check_room()
-        _check_text(dialect, principal, name, session)
-        await self._order(("INSERT OR REPLACE INTO aliases VALUES (?,?,?,?)", (dialect, principal, name, session)))
+        self._check_writable()
+        "".join((dialect, principal, name, session)).encode()
+        await self._order(bind_order(dialect, principal, name, session))
 
     async def drop(self, row: SessionRow) -> None:
         self._check_open()
@@ -213,20 +213,13 @@ class SqliteJournal:
         if row.dropped_at is None:
             raise ValueError("a tombstone needs dropped_at")
         encoded, number = _encode_row(row), head.number
-        self._check_room()
+        self._check_writable()
         head.is_dropped = True
         for queued in [queued for queued in self._keys if queued[0] == row.session]:
             del self._keys[queued]
         self._position += 1
         await self._order(
-            (
-                "UPDATE sessions SET head = ?, changed = ?, dropped_at = ?, row = CAST(? AS TEXT) WHERE number = ?",
-                (row.head, self._position, row.dropped_at, encoded, number),
-            ),
-            ("DELETE FROM snapshots WHERE number = ?", (number,)),
-            ("DELETE FROM aliases WHERE session = ?", (row.session,)),
-            # The log itself may be long: it goes bit by bit, also after a restart.
-            ("INSERT OR IGNORE INTO purges VALUES (?)", (number,)),
+            *drop_orders(row.session, number, row.head, self._position, row.dropped_at, encoded),
             purge=number,
         )
 
@@ -237,12 +230,9 @@ class SqliteJournal:
             return
         if not head.is_dropped:
             raise ValueError(f"session {session!r} must be dropped before it is forgotten")
-        self._check_room()
+        self._check_writable()
         del self._heads[session]
-        await self._order(
-            ("DELETE FROM sessions WHERE number = ?", (head.number,)),
-            ("DELETE FROM aliases WHERE session = ?", (session,)),
-        )
+        await self._order(*forget_orders(session, head.number))
 
     async def flush(self) -> None:
         self._check_open()
@@ -251,7 +241,8 @@ class SqliteJournal:
     async def _order(self, *orders: Order, purge: int | None = None) -> None:
         """Queue the statements and wait until they are durable.
 
-        Raises ``StorageUnavailable`` when that takes too long; they stay queued and take effect as soon as they can.
+        Raises ``StorageUnavailable`` when that takes too long: a trouble that began just now. They stay queued and take
+        effect as soon as they can, because what was queued after them may build on them.
         """
         self._count(self._check_open().put_orders(*orders, purge=purge), 0)
         await self._settled(self._flush_limit)
@@ -279,8 +270,9 @@ class SqliteJournal:
             raise StorageUnavailable("the journal is not open")
         return self._writer
 
-    def _check_room(self) -> None:
-        if self.full:
+    def _check_writable(self) -> None:
+        """Refuse before anything is queued what the caller would wait for in vain."""
+        if self.problem is not None or self.full:
             raise StorageUnavailable(self.problem or "too much waits to be written")
 
     def _count(self, batch: Batch, size: int) -> None:
@@ -306,7 +298,7 @@ class SqliteJournal:
             self._watch()
 
     def _number_epoch(self, writer: Writer, epoch: str) -> int:
-        _check_text(epoch)
+        epoch.encode()
         number = len(self._epochs) + 1
         self._epochs[number] = epoch
         self._epoch_numbers[epoch] = number
@@ -344,11 +336,14 @@ class SqliteJournal:
 
     async def read(self, session: str, after: int, limit: int) -> list[Event]:
         first = max(after, 0) + 1
-        return await self._read(session, first, first + limit - 1)
+        return await self._read(session, lambda head: (first, min(first + limit - 1, head)))
 
     async def read_back(self, session: str, before: int, limit: int) -> list[Event]:
-        last = min(before - 1, self._durable(session))
-        return await self._read(session, max(last - limit, 0) + 1, last)
+        def bounds(head: int) -> tuple[int, int]:
+            last = min(before - 1, head)
+            return max(last - limit, 0) + 1, last
+
+        return await self._read(session, bounds)
 
     async def newest(self, limit: int, sessions: Sequence[str] | None = None) -> list[tuple[str, Event]]:
         self._check_open()
@@ -358,28 +353,44 @@ class SqliteJournal:
 
     async def find_key(self, session: str, key: str) -> int | None:
         self._check_open()
+        head = self._living(session)
+        if head is None or not _is_text(key):
+            return None
         queued = self._keys.get((session, key))
         if queued is not None:
             return queued
-        return await self._from_disk(self._readers.key(session, key))
+        return await self._from_disk(self._readers.key(head.number, key))
 
     async def snapshot(self, session: str) -> Snapshot | None:
         self._check_open()
-        return await self._from_disk(self._readers.snapshot(session))
+        head = self._living(session)
+        return None if head is None else await self._from_disk(self._readers.snapshot(head.number))
 
     async def alias(self, dialect: str, principal: str, name: str) -> str | None:
         self._check_open()
+        if not _is_text(dialect, principal, name):
+            return None
         return await self._from_disk(self._readers.alias(dialect, principal, name))
 
-    def _durable(self, session: str) -> int:
-        """The newest ``seq`` of which the hub was told: a read never goes beyond it, nor ends before it."""
+    def _living(self, session: str) -> _Head | None:
         head = self._heads.get(session)
-        return 0 if head is None or head.is_dropped else head.durable
+        return None if head is None or head.is_dropped else head
 
-    async def _read(self, session: str, first: int, last: int) -> list[Event]:
+    async def _read(self, session: str, bounds: Callable[[int], tuple[int, int]]) -> list[Event]:
+        """Neither beyond the newest ``seq`` that the hub was told of, nor short of it."""
         self._check_open()
-        last = min(last, self._durable(session))
-        return [] if first > last else await self._from_disk(self._readers.events(session, first, last))
+        head = self._living(session)
+        if head is None:
+            return []
+        first, last = bounds(head.durable)
+        if first > last:
+            return []
+        try:
+            return await self._from_disk(self._readers.events(session, head.number, first, last))
+        except DataFolderError:
+            if head.is_dropped:
+                return []
+            raise
 
     async def _from_disk(self, reading: Awaitable[_T]) -> _T:
         self._reading += 1
@@ -390,7 +401,10 @@ class SqliteJournal:
             self._reading -= 1
 
 
-def _check_text(*texts: str) -> None:
-    """Raise ``UnicodeEncodeError``, to the one who brought it, for text that no disk can hold (a lone surrogate)."""
-    for text in texts:
-        text.encode()
+def _is_text(*texts: str) -> bool:
+    """Whether a disk can hold it: a lone surrogate (from an undecodable path, say) is refused with ``ValueError``."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

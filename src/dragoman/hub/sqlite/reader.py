@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -37,7 +37,8 @@ _FIRST_LUMP = 64
 
 _T = TypeVar("_T")
 _ranged = msgspec.json.Decoder(list[tuple[int, int, int, AnyFact]])
-_positions = msgspec.json.Decoder(list[int])
+_integers = msgspec.json.Decoder(list[int])
+_pairs = msgspec.json.Decoder(list[tuple[int, int]])
 _placed = msgspec.json.Decoder(list[tuple[str, int, int, int, AnyFact]])
 
 _RANGE = (
@@ -51,7 +52,12 @@ _PLACED = (
     " (SELECT session, seq, at, epoch, fact FROM events JOIN sessions USING (number) WHERE {} ORDER BY position)"
 )
 _FACTS = "SELECT session, seq, CAST(fact AS BLOB) FROM events JOIN sessions USING (number) WHERE {} ORDER BY position"
-_NUMBERS = "SELECT '[' || group_concat(position) || ']' FROM ({})"
+_CHANGED = (
+    "SELECT '[' || group_concat('[' || changed || ',' || number || ']') || ']' FROM"
+    " (SELECT changed, number FROM sessions"
+    " WHERE session IN (SELECT value FROM json_each(?)) AND dropped_at IS NULL ORDER BY changed DESC)"
+)
+_POSITIONS = "SELECT '[' || group_concat(position) || ']' FROM ({})"
 
 
 class Readers:
@@ -67,25 +73,24 @@ class Readers:
         """Anything that would block the loop, in one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
-    async def events(self, session: str, first: int, last: int) -> list[Event]:
-        """Events ``first`` to ``last``, all of which must be there unless the session was dropped meanwhile."""
-        return await self._query(lambda connection: _Log(connection, self._epochs).read(session, first, last))
+    async def events(self, session: str, number: int, first: int, last: int) -> list[Event]:
+        """Events ``first`` to ``last``. Raises ``DataFolderError`` if one is missing or cannot be decoded."""
+        return await self._query(lambda connection: _Log(connection, self._epochs).read(session, number, first, last))
 
     async def newest(self, limit: int, last: int, sessions: Sequence[str] | None) -> list[tuple[str, Event]]:
         """The newest events up to position ``last``, oldest first."""
-        wanted = None if sessions is None else set(sessions)
-        return await self._query(lambda connection: _Log(connection, self._epochs).newest(limit, last, wanted))
+        return await self._query(lambda connection: _Log(connection, self._epochs).newest(limit, last, sessions))
 
-    async def key(self, session: str, key: str) -> int | None:
+    async def key(self, number: int, key: str) -> int | None:
         """The ``seq`` stored for a key."""
-        query = "SELECT seq FROM keys JOIN sessions USING (number) WHERE session = ? AND dropped_at IS NULL AND key = ?"
-        found = await self._query(lambda connection: connection.execute(query, (session, key)).fetchone())
+        query = "SELECT seq FROM keys WHERE number = ? AND key = ?"
+        found = await self._query(lambda connection: connection.execute(query, (number, key)).fetchone())
         return None if found is None else int(found[0])
 
-    async def snapshot(self, session: str) -> Snapshot | None:
+    async def snapshot(self, number: int) -> Snapshot | None:
         """The stored snapshot."""
-        query = "SELECT seq, data FROM snapshots JOIN sessions USING (number) WHERE session = ? AND dropped_at IS NULL"
-        found = await self._query(lambda connection: connection.execute(query, (session,)).fetchone())
+        query = "SELECT seq, data FROM snapshots WHERE number = ?"
+        found = await self._query(lambda connection: connection.execute(query, (number,)).fetchone())
         return None if found is None else Snapshot(found[0], found[1])
 
     async def alias(self, dialect: str, principal: str, name: str) -> str | None:
@@ -107,11 +112,8 @@ class Readers:
         try:
             connection = self._take()
             try:
-                connection.execute("BEGIN")
                 return work(connection)
             finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
                 self._idle.put(connection)
         except _Damage as error:
             raise damaged(self._path, str(error)) from error
@@ -135,16 +137,13 @@ class _Damage(Exception):
 
 
 class _Log:
-    """Reads events within one read transaction, in which nothing changes."""
+    """Reads events. What is stored never changes, it can only go as a whole: so no transaction spans the steps."""
 
     def __init__(self, connection: sqlite3.Connection, epochs: Mapping[int, str]) -> None:
         self._connection = connection
         self._epochs = epochs
 
-    def read(self, session: str, first: int, last: int) -> list[Event]:
-        number = self._one("SELECT number FROM sessions WHERE session = ? AND dropped_at IS NULL", session)
-        if number is None:
-            return []
+    def read(self, session: str, number: int, first: int, last: int) -> list[Event]:
         events: list[Event] = []
         step = _FIRST_LUMP
         while first <= last:
@@ -157,7 +156,7 @@ class _Log:
             first, step = upto + 1, _next_step(step, len(lump))
         return events
 
-    def newest(self, limit: int, last: int, sessions: Set[str] | None) -> list[tuple[str, Event]]:
+    def newest(self, limit: int, last: int, sessions: Sequence[str] | None) -> list[tuple[str, Event]]:
         positions = self._newest_of_all(limit, last) if sessions is None else self._newest_of(limit, last, sessions)
         events: list[tuple[str, Event]] = []
         step = _FIRST_LUMP
@@ -170,27 +169,21 @@ class _Log:
 
     def _newest_of_all(self, limit: int, last: int) -> list[int]:
         """Positions in ascending order."""
-        return self._numbers(
+        query = (
             "SELECT position FROM events JOIN sessions USING (number)"
-            " WHERE position <= ? AND dropped_at IS NULL ORDER BY position DESC LIMIT ?",
-            last,
-            limit,
-        )[::-1]
+            " WHERE position <= ? AND dropped_at IS NULL ORDER BY position DESC LIMIT ?"
+        )
+        return sorted(self._positions(query, last, limit))
 
-    def _newest_of(self, limit: int, last: int, sessions: Set[str]) -> list[int]:
+    def _newest_of(self, limit: int, last: int, sessions: Sequence[str]) -> list[int]:
         """Positions in ascending order. Sessions that cannot have any of the newest are not looked into."""
-        query = "SELECT changed, number FROM sessions WHERE session = ? AND dropped_at IS NULL"
-        found = (self._connection.execute(query, (session,)).fetchone() for session in sessions)
+        candidates = self._one(_CHANGED, msgspec.json.encode(sessions).decode())
+        query = "SELECT position FROM events WHERE number = ? AND position <= ? ORDER BY seq DESC LIMIT ?"
         newest: list[int] = []
-        for changed, number in sorted((row for row in found if row is not None), reverse=True):
+        for changed, number in [] if candidates is None else _pairs.decode(candidates):
             if len(newest) == limit and changed < newest[0]:
                 break
-            for position in self._numbers(
-                "SELECT position FROM events WHERE number = ? AND position <= ? ORDER BY seq DESC LIMIT ?",
-                number,
-                last,
-                limit,
-            ):
+            for position in self._positions(query, number, last, limit):
                 if len(newest) < limit:
                     heapq.heappush(newest, position)
                 else:
@@ -199,7 +192,7 @@ class _Log:
 
     def _at(self, positions: Sequence[int]) -> tuple[bytes, list[tuple[str, int, int, int, AnyFact]]]:
         chosen = f"position IN ({','.join(map(str, positions))})"
-        lump = self._one(_PLACED.format(chosen))
+        lump = self._one(_PLACED.format(chosen)) or b"[]"
         return lump, self._decode(_placed, lump, chosen)
 
     def _decode(self, decoder: msgspec.json.Decoder[list[_T]], lump: bytes, where: str, *values: int) -> list[_T]:
@@ -217,9 +210,9 @@ class _Log:
                 return _Damage(f"session {session.decode()}, seq {seq} cannot be decoded: {error}")
         return _Damage(f"events where {where} {values} cannot be decoded")
 
-    def _numbers(self, query: str, *values: int) -> list[int]:
-        lump = self._one(_NUMBERS.format(query), *values)
-        return [] if lump is None else _positions.decode(lump)
+    def _positions(self, query: str, *values: int) -> list[int]:
+        lump = self._one(_POSITIONS.format(query), *values)
+        return [] if lump is None else _integers.decode(lump)
 
     def _one(self, query: str, *values: int | str) -> Any:
         row = self._connection.execute(query, values).fetchone()
