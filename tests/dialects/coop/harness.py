@@ -259,19 +259,26 @@ class Server:
         raise AssertionError(f"the upgrade with {options} was accepted")
 
     def wait_for_output(self, text: bytes, limit: float = LIMIT) -> None:
-        """Until the program has written ``text``."""
+        """Until the program has written ``text``, and has been seen to work (a state may follow its output)."""
         uri = f"{self.url}?mode=state" + (f"&{urlencode({'token': self.token})}" if self.token else "")
         with websockets.sync.client.connect(
             uri, proxy=None, compression=None, max_size=None, ping_interval=None, close_timeout=2
         ) as wire:
 
-            def written() -> bool:
-                wire.send('{"event":"replay","offset":0}')
-                while (frame := json.loads(wire.recv(timeout=LIMIT)))["event"] != "replay_result":
+            def reply(request: str, event: str) -> dict[str, Any]:
+                wire.send(request)
+                while (frame := json.loads(wire.recv(timeout=LIMIT)))["event"] != event:
                     pass
-                return text in base64.b64decode(frame["data"])
+                return frame
+
+            def written() -> bool:
+                return text in base64.b64decode(reply('{"event":"replay","offset":0}', "replay_result")["data"])
+
+            def noticed() -> bool:
+                return reply('{"event":"state:get"}', "transition")["seq"] > 0
 
             until(written, f"the program writes {text!r}", limit)
+            until(noticed, "the state leaves starting", limit)
 
 
 class Link:

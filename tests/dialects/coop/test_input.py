@@ -49,7 +49,9 @@ KEYS: dict[str, bytes] = {
     "f12": b"\x1b[24~",
     **{f"ctrl-{chr(ord('a') + number)}": bytes([number + 1]) for number in range(26)},
 }
-UNKNOWN_KEYS = ["badkey", "", "ctrl-", "ctrl-cat", "ctrl-1", "ctrl-é", "f0", "f13", "hyper-x", "enter ", "a", "ent\x00er"]
+UNKNOWN_KEYS = [
+    *("badkey", "", "ctrl-", "ctrl-cat", "ctrl-1", "ctrl-é", "f0", "f13", "hyper-x", "enter ", "a", "ent\x00er"),
+]
 SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "USR1": 10, "USR2": 12, "TERM": 15, "CONT": 18, "TSTP": 20}
 UNKNOWN_SIGNALS = ["SIGNOPE", "", "SIG", "0", "-1", "99", "1.5", "SIGSIGINT", "INT ", "2x"]
 END = b"\x00<end>\x00"

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from dragoman.hub.ports import ScreenSnapshot, StyledRun
 
 from .findings import Finding, Reply, Reset, Title, read_osc
-from .limits import CAPTURE_INTERVAL, DEFAULT_SCROLLBACK, MAX_REPLIES_PER_FEED, SYNC_LIMIT, check_size
+from .limits import (
+    CAPTURE_INTERVAL,
+    DEFAULT_SCROLLBACK,
+    MAX_REPLIES_PER_FEED,
+    MAX_WORK_PER_FEED,
+    SYNC_LIMIT,
+    check_size,
+)
 from .model import Model
 from .modes import Modes, update_effect
 from .replies import Asked, answer_osc, answer_query, query_kind
-from .scanner import Csi, Osc, Ris, Scanner, Token
+from .scanner import Csi, Esc, Osc, Scanner, Token
 from .utf8 import Piece, Utf8Reader
+from .work import work
+
+T = TypeVar("T")
 
 _CANCEL = "\x18"
 
@@ -46,6 +57,7 @@ class PyavtScreen:
         self._seq = 0
         self._end = 0  # tape offset after the newest byte
         self._ended = False
+        self._skipped = 0
         self._began = 0.0  # when the open synchronized update began
         self._captured = float("-inf")  # when the last capture was made
         self._complete: ScreenSnapshot | None = None  # the newest complete picture anyone took
@@ -80,6 +92,11 @@ class PyavtScreen:
     def panics(self) -> int:
         """How often the engine failed and was replaced; each time the picture began anew."""
         return self._model.panics
+
+    @property
+    def skipped(self) -> int:
+        """How many sequences were not drawn, since a chunk asked for too much at once (``MAX_WORK_PER_FEED``)."""
+        return self._skipped
 
     @property
     def held(self) -> bool:
@@ -144,16 +161,28 @@ class PyavtScreen:
 
     def _follow(self, tokens: list[Token], piece: Piece, findings: list[Finding]) -> None:
         """Carry out a chunk that holds more than drawing, cutting it only where the model must be asked."""
-        data, drawn = piece.data, 0
-        room = MAX_REPLIES_PER_FEED
+        brush = _Brush(self._model, piece)
         opening = self._opening(tokens)
-        for token in self._affordable(tokens)
-        ...
-
-    def _draw(self, data: bytes, start: int, end: int) -> int:
-        if end > start:
-            self._model.feed(data[start:end].decode())
-        return max(start, end)
+        for token in tokens:
+            if token is opening:
+                self._open_update(opening, brush)
+            if isinstance(token, Osc):
+                answers = answer_osc(token.body, bel=token.bel)
+                findings += [Reply(token.origin, *answer) for answer in brush.affordable(answers)]
+                self._note(read_osc(token.body, token.origin), findings)
+            elif not brush.can_do(work(token, self.cols, self.rows)):
+                brush.skip(token)
+                self._skipped += 1
+            elif isinstance(token, Esc):
+                if token.body == b"c":
+                    self._modes.reset()
+                    findings.append(Reset(token.origin))
+            elif (kind := query_kind(token.body)) is None:
+                self._modes.apply(token.body)
+            elif brush.affordable([kind]):
+                brush.draw_to(token.end)
+                findings.append(Reply(token.origin, kind, self._answer(kind, token.body)))
+        brush.finish()
 
     def _note(self, finding: Finding | None, findings: list[Finding]) -> None:
         if finding is None:
@@ -177,8 +206,9 @@ class PyavtScreen:
         opening: Csi | None = None
         is_open = self._modes.synchronized
         for token in tokens:
-            if isinstance(token, Ris):
-                opening, is_open = None, False
+            if isinstance(token, Esc):
+                if token.body == b"c":
+                    opening, is_open = None, False
             elif isinstance(token, Csi) and (effect := update_effect(token.body)) is not None:
                 if not effect:
                     opening = None
@@ -187,18 +217,17 @@ class PyavtScreen:
                 is_open = effect
         return opening
 
-    def _open_update(self, opening: Csi, data: bytes, drawn: int) -> int:
+    def _open_update(self, opening: Csi, brush: _Brush) -> None:
         """A synchronized update begins: keep the picture before it, unless one was kept a moment ago."""
         self._began = self._clock()
         if self._complete is not None and self._began - self._captured < CAPTURE_INTERVAL:
-            return drawn
+            return
         self._captured = self._began
         if opening.start > 0:
-            drawn = self._draw(data, drawn, opening.start)
+            brush.draw_to(opening.start)
             self._seq += 1
         if self._complete is None or self._complete.seq != self._seq:
             self._complete = self._picture(opening.origin)
-        return drawn
 
     def _expire_update(self) -> None:
         if self._modes.synchronized and not self.held:
@@ -225,3 +254,47 @@ class PyavtScreen:
         """After a panic: the fresh model is in the middle of nothing, so neither must the scanner be."""
         self._scanner.abandon()
         self._model.feed(_CANCEL)
+
+
+class _Brush:
+    """One chunk on its way into the model, and what it may still ask for."""
+
+    def __init__(self, model: Model, piece: Piece) -> None:
+        self._model = model
+        self._piece = piece
+        self._drawn = 0  # position in the piece's data
+        self._work = MAX_WORK_PER_FEED
+        self._replies = MAX_REPLIES_PER_FEED
+
+    def draw_to(self, position: int) -> None:
+        """Draw what comes before ``position``."""
+        if position > self._drawn:
+            self._model.feed(self._piece.data[self._drawn : position].decode())
+            self._drawn = position
+
+    def skip(self, token: Csi | Esc) -> None:
+        """Draw what comes before ``token``, but not that."""
+        self.draw_to(token.start)
+        if token.start == 0:
+            self._model.feed(_CANCEL)  # its first bytes may have been drawn with the chunk before
+        self._drawn = token.end
+
+    def finish(self) -> None:
+        """Draw the rest."""
+        if self._drawn == 0:
+            self._model.feed(self._piece.text)
+        else:
+            self.draw_to(len(self._piece.data))
+
+    def can_do(self, nanoseconds: int) -> bool:
+        """Whether so much work may still be done; if so it is spent."""
+        if nanoseconds > self._work:
+            return False
+        self._work -= nanoseconds
+        return True
+
+    def affordable(self, replies: list[T]) -> list[T]:
+        """As many of these as may still be sent; they are spent."""
+        sent = replies[: self._replies]
+        self._replies -= len(sent)
+        return sent

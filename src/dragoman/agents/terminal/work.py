@@ -7,15 +7,13 @@ bytes can repeat a character 65,535 times, and all lines that this pushes out ar
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from .modes import switches_screen
+from .scanner import Csi, Esc
 
-HEAVY = frozenset(b"JLMSTbhl")
-"""Final bytes of the control sequences that may be heavy."""
-
+_HEAVY = frozenset(b"JLMSTbhl")  # final bytes
 _COUNTED = re.compile(rb"([0-9]*)[0-9:;]*([JLMSTb])")
-_COUNT_RANGE = 1 << 16  # as the engine reads it
+_COUNT_RANGE = 1 << 16  # as the engine reads it, and 0 as 1
 
 # Nanoseconds for each cell touched, measured at 80x24 to 1000x200 and rounded up.
 _REPEAT = 10
@@ -27,35 +25,25 @@ _ALIGN = 6
 _RESET = 8
 
 
-class Size(NamedTuple):
-    """Columns and rows of the screen that is drawn on."""
+def work(token: Csi | Esc, cols: int, rows: int) -> int:
+    """About how many nanoseconds a sequence takes on a screen of that size; 0 if it is never heavy."""
+    if isinstance(token, Esc):
+        return cols * rows * (_RESET if token.body == b"c" else _ALIGN)
+    return _control_work(token.body, cols, rows) if token.body[-1] in _HEAVY else 0
 
-    cols: int
-    rows: int
 
-
-def control_work(body: bytes, size: Size) -> int:
-    """About how many nanoseconds a control sequence (without its ``ESC [``) takes; 0 for one that is never heavy."""
-    if body[-1] not in HEAVY:
-        return 0
-    cells = size.cols * size.rows
+def _control_work(body: bytes, cols: int, rows: int) -> int:
     if body[-1] in b"hl":
-        return cells * _SWITCH if switches_screen(body) else 0
+        return cols * rows * _SWITCH if switches_screen(body) else 0
     counted = _COUNTED.fullmatch(body)
     if counted is None:
         return 0
-    # The engine takes no count beyond 16 bits, and 0 as 1.
     count = int(counted[1] or 0) % _COUNT_RANGE or 1
     match counted[2]:
         case b"b":
             return count * _REPEAT
         case b"J":
-            return cells * _ERASE
+            return cols * rows * _ERASE
         case b"S" | b"M":
-            return min(count, size.rows) * size.cols * _SCROLL_OUT
-    return min(count, size.rows) * size.cols * _SCROLL_IN
-
-
-def escape_work(body: bytes, size: Size) -> int:
-    """The same for an escape sequence (without its ``ESC``): a full reset or an alignment pattern."""
-    return size.cols * size.rows * (_RESET if body == b"c" else _ALIGN)
+            return min(count, rows) * cols * _SCROLL_OUT
+    return min(count, rows) * cols * _SCROLL_IN
