@@ -59,7 +59,7 @@ async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> N
     """Wait for something that nothing tells of."""
     async with asyncio.timeout(seconds):
         while not condition():
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.01)
 
 
 class Listener:

@@ -173,12 +173,12 @@ class OnDisk:
     """A real file. A crash leaves the bytes that are in it and in its log at that moment."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._life = 0
         self._home().mkdir()
 
     def _home(self) -> Path:
-        return self._folder / f"life-{self._life}"
+        return self.folder / f"life-{self._life}"
 
     def journal(self) -> SqliteJournal:
         return SqliteJournal(self._home() / "journal.db")

@@ -514,7 +514,7 @@ class Driver:
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(operations, max_size=40))
 def test_memory_and_sqlite_cannot_be_told_apart(script: list[tuple[Any, ...]]) -> None:
     async def compare() -> None:

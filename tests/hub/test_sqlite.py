@@ -281,6 +281,8 @@ async def test_a_hole_in_a_log_is_named_not_skipped(path: Path) -> None:
         await journal.read("a", 0, 1000)
     with pytest.raises(DataFolderError, match="session a, seq 200 is missing"):
         await journal.read_back("a", 250, 100)
+    with pytest.raises(DataFolderError, match="session a, seq 200 is missing"):
+        await journal.newest(1000)
     assert seqs(await journal.read("a", 200, 100)) == list(range(201, 301)), "behind the hole all is well"
     assert seqs(await journal.read("b", 0, 10)) == [1, 2, 3]
     await journal.close()
@@ -294,6 +296,17 @@ async def test_a_missing_end_is_a_hole_too(path: Path) -> None:
         other.execute("DELETE FROM events WHERE seq >= 9")
     with pytest.raises(DataFolderError, match="session a, seq 9 is missing"):
         await journal.read("a", 0, 100)
+    await journal.close()
+
+
+async def test_an_epoch_that_is_not_known_is_damage(path: Path) -> None:
+    journal = await opened(path)
+    append(journal, "a", 1)
+    await journal.flush()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE events SET epoch = 9")
+    with pytest.raises(DataFolderError, match="no epoch has the number 9"):
+        await journal.read("a", 0, 1)
     await journal.close()
 
 

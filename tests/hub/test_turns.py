@@ -29,7 +29,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.turns import Receipt, TurnContext, TurnFailed
 
 from .conftest import MakeHub
-from .rig import Hub, idle, shows, turns_of_the_loop, until
+from .rig import Hub, InMemory, echo, idle, shows, turns_of_the_loop, until
 
 
 async def submit(session: Session, text: str, **more: object) -> Receipt:
@@ -312,13 +312,6 @@ async def test_a_queued_turn_cancelled_before_its_first_step_still_ends(hub: Hub
     await submit(session, "one")
     await submit(session, "two", when_busy="queue")
 
-    started: list[str] = []
-
-    def cancel_at_once() -> None:
-        turn = session.state.turn
-        if turn is not None and turn.prompt != "one" and turn.turn not in started:
-            started.append(turn.turn)
-
     async def chase() -> None:
         first = session.state.turn
         assert first is not None
@@ -326,7 +319,6 @@ async def test_a_queued_turn_cancelled_before_its_first_step_still_ends(hub: Hub
         while session.state.turn is not None:
             await session.cancel(LOCAL, via="test")
 
-    cancel_at_once()
     async with asyncio.timeout(5):
         await chase()
     assert [end.outcome for end in await ends(hub, session)] == ["cancelled", "cancelled"]
@@ -414,8 +406,6 @@ async def test_cancel_needs_the_write_right(hub: Hub) -> None:
 
 async def test_a_turn_can_be_cancelled_while_the_journal_is_full(make_hub: MakeHub) -> None:
     """Invariant 9: the stop button works although nothing else does; what it records comes later."""
-    from .rig import InMemory
-
     hub = await make_hub(store=InMemory(queue_events=4))
     session = await hub.create("puppet")
     hub.puppets.behave = forever
@@ -562,14 +552,10 @@ async def test_a_result_that_no_disk_can_hold_fails_the_turn_and_nothing_else(hu
     await idle(session)
     (ended,) = await ends(hub, session)
     assert ended.outcome == "failed"
-    hub.puppets.behave = _said
+    hub.puppets.behave = echo
     await submit(session, "again")
     await idle(session)
     assert (await ends(hub, session))[-1].result == "again"
-
-
-async def _said(turn: TurnContext) -> str | None:
-    return turn.prompt.text
 
 
 async def test_an_agent_that_runs_ahead_of_the_disk_can_wait_for_it(hub: Hub) -> None:
@@ -609,8 +595,6 @@ async def test_a_turn_does_not_begin_before_its_start_is_durable(hub: Hub) -> No
 
 async def test_a_queue_goes_on_after_the_journal_was_full_between_two_turns(make_hub: MakeHub) -> None:
     """Invariant 3: an acknowledged prompt is never left waiting with nothing running."""
-    from .rig import InMemory
-
     hub = await make_hub(store=InMemory(queue_events=6))
     gate = asyncio.Event()
 
@@ -655,7 +639,7 @@ async def test_a_stopping_hub_keeps_waiting_prompts_for_the_next_one(any_hub: Hu
     await submit(session, "two", when_busy="queue")
     await submit(session, "three", when_busy="queue")
     await until(lambda: hub.puppets.began)
-    hub.puppets.behave = _said
+    hub.puppets.behave = echo
     await hub.restart()
     session = await hub.get(session)
     await idle(session)

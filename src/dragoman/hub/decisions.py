@@ -46,18 +46,30 @@ class DecisionWaiters:
 
 def check_answer(opened: DecisionOpened, answer: Answer) -> None:
     """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean."""
-    if answer.option is not None and opened.ready and not 1 <= answer.option <= max(len(opened.options), 1):
-        raise InvalidAnswer(f"option {answer.option} is not one of {len(opened.options)}")
+    # Options that are still being read cannot be counted yet.
+    _check_option(answer, len(opened.options) if opened.ready else None)
     if opened.kind in ("permission", "plan", "setup"):
         if answer.accept is None and answer.option is None and answer.text is None:
             raise InvalidAnswer(f"a {opened.kind} needs accept, an option or a text")
-        return
-    if opened.kind == "form":
+    elif opened.kind == "form":
         if not answer.values and answer.accept is None:
             raise InvalidAnswer("a form needs values, or accept: false to decline it")
-        return
-    if answer.text is None and answer.option is None and not answer.answers:
-        raise InvalidAnswer("a question needs a text, an option or answers")
+    else:
+        _check_question(opened, answer)
+
+
+def _check_question(opened: DecisionOpened, answer: Answer) -> None:
+    if answer.text is None and answer.option is None and not answer.answers and not answer.choices:
+        raise InvalidAnswer("a question needs a text, an option, choices or answers")
+    if len(answer.answers) > max(len(opened.questions), 1):
+        raise InvalidAnswer(f"{len(answer.answers)} answers to {len(opened.questions)} questions")
     for question, given in zip(opened.questions, answer.answers, strict=False):
-        if given.option is not None and not 1 <= given.option <= max(len(question.options), 1):
-            raise InvalidAnswer(f"option {given.option} is not one of {len(question.options)}")
+        _check_option(given, len(question.options))
+
+
+def _check_option(answer: Answer, options: int | None) -> None:
+    """A decision without options takes the first: it is its yes."""
+    if answer.option is None:
+        return
+    if answer.option < 1 or (options is not None and answer.option > max(options, 1)):
+        raise InvalidAnswer(f"option {answer.option} is not one of {options if options is not None else 'any'}")

@@ -7,6 +7,7 @@ repeat an event: what it hands out next is always ``cursor + 1``.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from itertools import islice
@@ -17,6 +18,9 @@ from .events import Event, PartDelta, encode_fact
 if TYPE_CHECKING:
     from .limits import HubLimits
     from .session import Session
+
+
+log = logging.getLogger("dragoman.followers")
 
 
 class Tail:
@@ -121,6 +125,9 @@ class Watchers:
         return stop
 
     def tell(self) -> None:
-        """Call them all."""
+        """Call them all. One that fails is logged, and in nobody else's way."""
         for callback in tuple(self._callbacks.values()):
-            callback()
+            try:
+                callback()
+            except Exception:
+                log.exception("a watcher failed")

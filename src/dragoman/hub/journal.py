@@ -76,7 +76,8 @@ class Journal(Protocol):
         """Queue one event of session ``row.session`` and the row that holds after it.
 
         ``key`` makes the event findable by a client's message id. Order of calls is order on disk. Never refuses:
-        the caller looks at ``full`` first.
+        the caller looks at ``full`` first. Raises ``ValueError`` or ``TypeError`` for what only a mistake of ours can
+        bring: a ``seq`` that does not follow, a dropped session, a fact that is no JSON.
         """
 
     async def read(self, session: str, after: int, limit: int) -> list[Event]:
@@ -101,7 +102,11 @@ class Journal(Protocol):
         """The session that a client's own string stands for."""
 
     async def bind_alias(self, dialect: str, principal: str, name: str, session: str) -> None:
-        """Make that string stand for the session; returns once durable. An earlier binding is replaced."""
+        """Make that string stand for the session; returns once durable. An earlier binding is replaced.
+
+        This, ``drop`` and ``forget`` raise ``StorageUnavailable`` at once, queueing nothing, while there is a problem;
+        when trouble starts while they wait they raise too, but what they asked for stays queued and still happens.
+        """
 
     async def drop(self, row: SessionRow) -> None:
         """Remove the session's events, snapshot, keys and aliases, keeping ``row`` (``dropped_at``) as tombstone."""

@@ -280,9 +280,10 @@ class Registry:
         row = msgspec.structs.replace(session.row(), dropped_at=self.clock.now(), unsettled=False)
         self._loaded.pop(session.id, None)
         self._objects.pop(session.id, None)
+        # From here on it is gone for everyone, also when the journal can say so only later.
+        self._changed(row)
         await self.journal.drop(row)
         self._factory(session.state.kind).dropped(session.id)
-        self._changed(row)
 
     async def _retain(self) -> None:
         """Every hour: drop closed logs past their time, forget old tombstones."""

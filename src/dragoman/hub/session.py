@@ -87,6 +87,7 @@ class Session:
         self._pending: deque[Event] = deque()
         self._acks: list[tuple[int, asyncio.Future[None]]] = []
         self._keys: dict[str, int] = {}
+        self._asking = 0
         self._watchers = Watchers()
         self._waiters = DecisionWaiters()
         self._secrets: dict[str, Answer] = {}
@@ -139,7 +140,7 @@ class Session:
 
     async def read_back(self, before: int | None, limit: int) -> list[Event]:
         """The newest events before ``before`` (or the newest of all), in ascending order."""
-        return await self.journal.read_back(self.id, before or self.shown.seq + 1, limit)
+        return await self.journal.read_back(self.id, self.shown.seq + 1 if before is None else before, limit)
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Be told of new durable events until the returned function is called."""
@@ -150,15 +151,25 @@ class Session:
     def record(self, fact: AnyFact, *, settling: bool = False) -> Event:
         """Append a fact: stamped, folded, queued for the disk.
 
-        Raises ``StorageUnavailable``, recording nothing, when the journal's queue is full. ``settling`` facts (the few
-        that end a turn, a decision or an executor) are always taken: without them the state would lie.
+        Raises, recording nothing: ``StorageUnavailable`` when the journal's queue is full, ``Closed`` in a closed
+        session, ``InvalidRequest`` for what no disk can hold, ``UnknownDecision`` for an outcome of a decision that is
+        not open. ``settling`` facts (the few that end a turn, a decision or an executor) are taken by a full journal
+        and a closed session too: without them the state would lie.
         """
-        if self.journal.full and not settling:
-            raise StorageUnavailable("the journal does not keep up; nothing was recorded")
+        if not settling:
+            self._check_recordable()
+        if isinstance(fact, DecisionResolved) and fact.decision not in self.state.decisions:
+            raise UnknownDecision(fact.decision)
         event = Event(self.head + 1, self.clock.now(), self.journal.epoch, fact)
         key = _key_of(fact)
-        self.state.apply(event)
-        self.journal.append(event, self.state.row(), key=key)
+        try:
+            self.state.apply(event)
+            self.journal.append(event, self.state.row(), key=key)
+        except Exception as problem:
+            self._unfold()
+            if isinstance(problem, StorageUnavailable):
+                raise
+            raise InvalidRequest(f"{type(fact).__name__} cannot be stored: {problem}") from problem
         self._pending.append(event)
         if key is not None:
             self._keys[key] = event.seq
@@ -196,7 +207,8 @@ class Session:
         for event in fresh:
             if isinstance(event.fact, DecisionResolved):
                 self._take_effect(event.fact)
-        self._keys = {key: at for key, at in self._keys.items() if at > seq}
+        if not self._asking:
+            self._keys = {key: at for key, at in self._keys.items() if at > seq}
         self._watchers.tell()
         if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
             self.store_snapshot()
@@ -240,12 +252,16 @@ class Session:
         )
         agent = self.ensure_agent()
         key = _key_of(prompt)
-        if key is not None and (seq := await self._seq_of(key)) is not None:
-            return await self._repeated(seq, prompt)
+        if key is not None:
+            if (seq := await self._seq_of(key)) is not None:
+                return await self._repeated(seq, prompt)
+            self._admit(principal, Right.WRITE)  # the session may have been closed meanwhile
         agent.check(prompt)
         self._check_room(prompt, when_busy)
         event = self.record(prompt)
-        turn = self._turns.start_next()
+        self._turns.start_next()
+        running = self.state.turn
+        turn = running.turn if running is not None and running.prompt == prompt.prompt else None
         await self.acknowledged(event)
         waiting = "steering" if prompt.steer else "queued"
         return Receipt(prompt.prompt, event.seq, "started" if turn else waiting, turn)
@@ -264,7 +280,7 @@ class Session:
         if current is None or turn not in (None, current.turn):
             raise UnknownTurn(turn or "")
         if not current.cancelling:
-            self.record(CancelRequested(turn=current.turn, by=principal.id, via=via))
+            self.record(CancelRequested(turn=current.turn, by=principal.id, via=via), settling=True)
             self._turns.cancel()
         name = current.turn
         while self.state.turn is not None and self.state.turn.turn == name:
@@ -324,12 +340,18 @@ class Session:
         self.store_snapshot()
 
     async def stop(self, budget: float) -> None:
-        """End what runs, as at a server stop: the open turn becomes ``interrupted``, the log stays open."""
+        """End what runs, as at a server stop: the open turn becomes ``interrupted``, the log stays open.
+
+        Takes at most ``budget`` seconds; an agent that does not let its turn be stopped leaves its executor a fifth.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + budget
         self.closing = True
         self._turns.cancel()
-        await self._turns.stopped(budget)
+        await self._turns.stopped(budget * 0.8)
+        self._turns.abandon()
         if self._agent is not None:
-            await self._agent.close(budget)
+            await self._agent.close(max(0.0, deadline - loop.time()))
         for timer in self._expiries.values():
             timer.cancel()
 
@@ -354,6 +376,8 @@ class Session:
         """Open a decision that the agent will be told of through ``Agent.resolved``."""
         if len(self.state.decisions) >= self.limits.open_decisions:
             raise LimitReached(f"{self.limits.open_decisions} decisions are open (open_decisions)")
+        if opened.decision in self.state.decisions:
+            raise InvalidRequest(f"decision {opened.decision!r} is open already")
         return self.record(opened)
 
     def cancel_decision(self, decision: str, reason: str) -> bool:
@@ -364,6 +388,18 @@ class Session:
         return True
 
     # Inside
+
+    def _check_recordable(self) -> None:
+        if self.journal.full:
+            raise StorageUnavailable("the journal does not keep up; nothing was recorded")
+        if self.state.closed is not None:
+            raise Closed(self.id)
+
+    def _unfold(self) -> None:
+        """Take back what a fact that could not be appended has done to the state."""
+        self.state = decode_state(encode_state(self.shown))
+        for event in self._pending:
+            self.state.apply(event)
 
     def _admit(self, principal: Principal, right: Right) -> None:
         principal.check(self.id, right)
@@ -377,15 +413,21 @@ class Session:
             raise Busy(self.state.turn.turn)
         if len(self.state.queue) >= self.limits.queue_prompts:
             raise LimitReached(f"{self.limits.queue_prompts} prompts are waiting (queue_prompts)")
-        if len(prompt.text.encode()) > self.limits.prompt_bytes:
+        if len(prompt.text.encode(errors="surrogatepass")) > self.limits.prompt_bytes:
             raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
 
     async def _seq_of(self, key: str) -> int | None:
+        """Where the fact with that key stands, durable or not; None if there is none."""
         seq = self._keys.get(key)
-        if seq is None:
+        if seq is not None:
+            return seq
+        # A twin may be recorded, and even become durable, while the journal is asked: until then its key is kept.
+        self._asking += 1
+        try:
             seq = await self.journal.find_key(self.id, key)
-        # A twin may have been recorded while the journal was asked.
-        return self._keys.get(key, seq)
+            return self._keys.get(key, seq)
+        finally:
+            self._asking -= 1
 
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:
         await self.durable(seq)

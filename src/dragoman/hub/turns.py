@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .errors import InvalidRequest, UnknownTurn
 from .events import (
     Answer,
     AnyFact,
@@ -46,7 +47,10 @@ class TurnContext:
         self.prompt = prompt
 
     def record(self, fact: AnyFact) -> None:
-        """Append a fact to the session's log."""
+        """Append a fact to the session's log. Raises ``UnknownTurn`` once the turn is over for everyone else."""
+        open_ = self.session.state.turn
+        if open_ is None or open_.turn != self.turn:
+            raise UnknownTurn(self.turn)
         self.session.record(fact)
 
     async def recorded(self) -> None:
@@ -58,11 +62,35 @@ class TurnContext:
         return await self.session.decide(opened)
 
     def take_steering(self) -> list[PromptSubmitted]:
-        """Prompts that came in for this turn since the last call; taking them is recorded."""
-        taken = [prompt for prompt in self.session.state.queue if prompt.steer]
+        """Prompts that came in for this turn since the last call; taking them is recorded.
+
+        Only durable ones: what a crash could still take back must not have been acted on (invariant 3).
+        """
+        durable = {prompt.prompt for prompt in self.session.shown.queue}
+        taken = [prompt for prompt in self.session.state.queue if prompt.steer and prompt.prompt in durable]
         for prompt in taken:
             self.record(PromptTaken(prompt=prompt.prompt, turn=self.turn))
         return taken
+
+
+class _End(msgspec.Struct, frozen=True):
+    """How a turn came out."""
+
+    outcome: Outcome
+    result: str | None = None
+    problem: Problem | None = None
+
+
+_UNEXPECTED = _End("failed", problem=Problem(code="internal", message="the agent failed unexpectedly"))
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """The turn that runs now. ``over`` resolves once its end is recorded."""
+
+    turn: str
+    began: float
+    task: asyncio.Task[_End]
+    over: asyncio.Future[None]
 
 
 class TurnRunner:
@@ -70,57 +98,96 @@ class TurnRunner:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._task: asyncio.Task[None] | None = None
+        self._running: _Running | None = None
 
     @property
     def running(self) -> bool:
-        return self._task is not None
+        return self._running is not None
 
     def start_next(self) -> str | None:
         """Start a turn with the first waiting prompt, if none runs; returns its id."""
-        session = self._session
-        if session.state.turn is not None or session.closing or not session.state.queue:
+        session, state = self._session, self._session.state
+        if state.turn is not None or session.closing or state.closed is not None or not state.queue:
             return None
-        prompt, turn = session.state.queue[0], session.ids()
-        started = session.record(TurnStarted(turn=turn, prompt=prompt.prompt))
-        self._task = session.tasks.start(self._run(turn, prompt, started.seq), f"turn:{turn}")
+        prompt, turn = state.queue[0], session.ids()
+        # Taken by a full journal too: nothing else would ever start what waits. The turn itself waits for the disk.
+        started = session.record(TurnStarted(turn=turn, prompt=prompt.prompt), settling=True)
+        task = session.tasks.start(self._run(turn, prompt, started.seq), f"turn:{turn}")
+        over = asyncio.get_running_loop().create_future()
+        self._running = _Running(turn, session.clock.monotonic(), task, over)
+        # Not the task's own last words: one that is cancelled before its first step never speaks.
+        task.add_done_callback(self._task_ended)
         return turn
 
     def cancel(self) -> None:
-        """Ask the turn to end. What follows is recorded by the turn itself."""
-        if self._task is not None:
-            self._task.cancel()
+        """Ask the turn to end. What follows is recorded when it has."""
+        if self._running is not None:
+            self._running.task.cancel()
 
     async def stopped(self, budget: float | None = None) -> None:
-        """Wait until the turn that runs has ended; ``budget`` seconds at most."""
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=budget)
+        """Wait until the end of the turn that runs is recorded; ``budget`` seconds at most."""
+        if self._running is not None:
+            await asyncio.wait({self._running.over}, timeout=budget)
 
-    async def _run(self, turn: str, prompt: PromptSubmitted, seq: int) -> None:
+    def abandon(self) -> None:
+        """Record the end of a turn whose agent does not let itself be stopped; nothing it reports later counts."""
+        if self._running is not None:
+            log.warning("turn %s of session %s does not stop", self._running.turn, self._session.id)
+            self._end(self._running, _End("interrupted"))
+
+    async def _run(self, turn: str, prompt: PromptSubmitted, seq: int) -> _End:
         session = self._session
-        began = session.clock.monotonic()
-        outcome: Outcome = "completed"
-        result: str | None = None
-        problem: Problem | None = None
         try:
             await session.durable(seq)
             agent = session.ensure_agent()
-            result = await agent.run_turn(TurnContext(session, turn, prompt))
-        except asyncio.CancelledError:
-            cancelled = session.state.turn is not None and session.state.turn.cancelling
-            outcome = "cancelled" if cancelled else "interrupted"
+            return _End("completed", result=await agent.run_turn(TurnContext(session, turn, prompt)))
         except TurnFailed as failure:
-            outcome, problem = "failed", failure.problem
+            return _End("failed", problem=failure.problem)
         except Exception:
             log.exception("turn %s of session %s failed", turn, session.id)
-            outcome, problem = "failed", Problem(code="internal", message="the agent failed unexpectedly")
-        for fact in settle_turn(session.state, reason=outcome):
-            session.record(fact, settling=True)
-        duration = round((session.clock.monotonic() - began) * 1000)
-        ended = TurnEnded(turn=turn, outcome=outcome, result=result, problem=problem, duration_ms=duration)
-        session.record(ended, settling=True)
-        self._task = None
+            return _UNEXPECTED
+
+    def _task_ended(self, task: asyncio.Task[_End]) -> None:
+        running = self._running
+        if running is None or running.task is not task:
+            return  # abandoned
+        if task.cancelled():
+            end = self._cancelled(task)
+        elif task.exception() is not None:  # a panic of a foreign library: its owner logs it
+            end = _UNEXPECTED
+        else:
+            end = task.result()
+        self._end(running, end)
         self.start_next()
+
+    def _cancelled(self, task: asyncio.Task[_End]) -> _End:
+        """Cancelled by a command, by the end of the server, or by the agent's own mistake."""
+        turn = self._session.state.turn
+        if turn is not None and turn.cancelling:
+            return _End("cancelled")
+        return _End("interrupted") if task.cancelling() else _UNEXPECTED
+
+    def _end(self, running: _Running, end: _End) -> None:
+        session = self._session
+        self._running = None
+        try:
+            for fact in settle_turn(session.state, reason=end.outcome):
+                session.record(fact, settling=True)
+            duration = round((session.clock.monotonic() - running.began) * 1000)
+            self._record_end(running.turn, end, duration)
+        finally:
+            if not running.over.done():
+                running.over.set_result(None)
+
+    def _record_end(self, turn: str, end: _End, duration: int) -> None:
+        ended = TurnEnded(turn=turn, outcome=end.outcome, result=end.result, problem=end.problem, duration_ms=duration)
+        try:
+            self._session.record(ended, settling=True)
+        except InvalidRequest:
+            # What the agent said cannot be written down. That the turn is over can.
+            log.exception("turn %s of session %s ended with what no disk can hold", turn, self._session.id)
+            ended = msgspec.structs.replace(ended, outcome="failed", result=None, problem=_UNEXPECTED.problem)
+            self._session.record(ended, settling=True)
 
 
 def settle_turn(state: SessionState, *, reason: str) -> list[AnyFact]:

@@ -34,6 +34,10 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     join_gap: float = 0.004
     """Seconds after a large frame during which new output is joined instead of sent."""
 
+    full_frame: int = 64 * 1024
+    """Bytes from which a frame is full: what is left behind it follows without a gap, so that a gap cannot cap the rate
+    of a link that is behind."""
+
     flush_bytes: int = 1024 * 1024
     """Bytes pulled for one link before the others get their turn."""
 
@@ -159,17 +163,21 @@ class Pump:
         link, socket = self._link, self._socket
         if link is None or self._gone:
             return
-        sent = 0
+        limits = self._limits
+        sent = size = 0
         while socket.ready:
             frame = link.pull()
             if frame is None:
+                if size >= limits.full_frame:
+                    self._hold()
                 break
             socket.write_frame(frame)
-            sent += len(frame)
-            if sent >= self._limits.flush_bytes:
+            size = len(frame)
+            sent += size
+            if sent >= limits.flush_bytes:
                 self._flush_later()
                 break
-            if len(frame) >= self._limits.large_frame:
+            if limits.large_frame <= size < limits.full_frame:
                 self._hold()
                 break
         if self._closing is not None and self._held is None and socket.ready:

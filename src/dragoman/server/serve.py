@@ -31,6 +31,9 @@ log = logging.getLogger("dragoman.server")
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  names, not addresses to bind
 """Where a server that listens everywhere is reached from this machine."""
 
+JOURNAL_CLOSE = 0.4
+"""Seconds that a hung disk may hold up the end of the server."""
+
 QUICK_BUDGET = 0.3
 """Seconds that remain for everything after a second stop request."""
 
@@ -103,7 +106,7 @@ class Server:
             return base if self._only_session else f"{base}/coop/session/{session}"
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
-        journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch)
+        journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
         self._registry = Registry(journal, [ScriptedFactory(), self._terminals], limits=settings.hub)
         await self._registry.open()
 

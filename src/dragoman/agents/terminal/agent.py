@@ -32,6 +32,7 @@ from dragoman.hub.turns import TurnContext
 from .environment import child_environment
 from .findings import Finding, Notification, Title
 from .limits import check_size
+from .memory import MemoryReturn
 from .orphans import LostProgram, OrphanReport, end_orphans
 from .processes import ProcessTable
 from .program import check_command, resolve_folder, resolve_program
@@ -75,6 +76,7 @@ class TerminalFactory:
         self.url = url
         self.processes = ProcessTable()
         self.running = 0
+        self.memory = MemoryReturn()
         self._folder = folder
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
@@ -279,6 +281,7 @@ class TerminalAgent:
             self._move("exited", "process:exit")
             if saved:
                 terminal.put_tape_away()
+            self._factory.memory.soon()
             self._over.set()
 
     def _move(self, state: str, cause: str) -> None:
@@ -334,4 +337,4 @@ def _orphan_line(report: OrphanReport) -> str:
         parts.append("ended " + ", ".join(str(process.pid) for process in report.killed))
     if report.left:
         parts.append("could not end " + ", ".join(str(process.pid) for process in report.left))
-    return "; ".join(["left running by the lost server:", *parts]) if parts else ""
+    return f"left running by the lost server: {'; '.join(parts)}" if parts else ""

@@ -36,7 +36,8 @@ class PyavtScreen:
     update that began in the middle of it: then two pictures came with it, the complete one and the one after. While
     the update is held back, ``snapshot`` shows the complete one; ``styled`` always shows what is drawn.
 
-    Raises ``InvalidSize`` for a size outside the limits.
+    A screen that follows another one on the same tape goes on from its ``seq`` and at ``tape_offset``. Raises
+    ``InvalidSize`` for a size outside the limits.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class PyavtScreen:
         *,
         scrollback: int = DEFAULT_SCROLLBACK,
         clock: Callable[[], float] = time.monotonic,
+        seq: int = 0,
+        tape_offset: int = 0,
     ) -> None:
         check_size(cols, rows)
         self._clock = clock
@@ -54,8 +57,8 @@ class PyavtScreen:
         self._utf8 = Utf8Reader()
         self._scanner = Scanner()
         self._title: str | None = None
-        self._seq = 0
-        self._end = 0  # tape offset after the newest byte
+        self._seq = seq
+        self._end = tape_offset  # tape offset after the newest byte
         self._ended = False
         self._skipped = 0
         self._began = 0.0  # when the open synchronized update began
@@ -274,9 +277,8 @@ class _Brush:
 
     def skip(self, token: Csi | Esc) -> None:
         """Draw what comes before ``token``, but not that."""
+        # It lies wholly in this chunk: one that began in the chunk before comes first, and one alone is never too much.
         self.draw_to(token.start)
-        if token.start == 0:
-            self._model.feed(_CANCEL)  # its first bytes may have been drawn with the chunk before
         self._drawn = token.end
 
     def finish(self) -> None:

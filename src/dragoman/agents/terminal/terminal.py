@@ -27,6 +27,9 @@ from .signals import parse_signal
 from .stored_screen import StoredScreen
 from .tape import RingTape
 
+READ_AT_ONCE = 16 * 1024
+"""Bytes read, and so drawn, in one turn of the loop: crafted output can make the model slow, never for long."""
+
 ANSWER_WINDOW = 2.0
 """Seconds after a query of the program in which a viewer's own answer to it is dropped: we have answered already."""
 
@@ -181,7 +184,7 @@ class PtyTerminal:
             rows=size[1],
             on_data=self._data,
             on_exit=self._exit,
-            limits=PtyLimits(input=self._settings.input_buffer),
+            limits=PtyLimits(read=READ_AT_ONCE, input=self._settings.input_buffer),
             schedule=self._settings.schedule,
             processes=processes,
         )
@@ -191,7 +194,12 @@ class PtyTerminal:
         self._silent = True
         self._expected.clear()
         if self._model:
-            self._screen = PyavtScreen(*size, scrollback=self._settings.scrollback)
+            self._screen = PyavtScreen(
+                *size,
+                scrollback=self._settings.scrollback,
+                seq=self._last_screen.seq,
+                tape_offset=self._tape.end,
+            )
 
     async def terminate(self, schedule: KillSchedule) -> bool:
         """End the program and all that descends from it; True once it is gone."""

@@ -6,8 +6,10 @@ Each takes who asks and the typed body, checks rights through the hub, and retur
 
 from __future__ import annotations
 
+import msgspec
+
 from dragoman.hub.errors import HubError, InvalidRequest, NotRunning, Unsupported
-from dragoman.hub.events import Event
+from dragoman.hub.events import Event, Json
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import Terminal
 from dragoman.hub.registry import Registry
@@ -65,10 +67,17 @@ class Commands:
 
     async def create(self, principal: Principal, body: ask.CreateBody) -> Created:
         """All or nothing: a session that cannot be started is dropped again."""
-        check_json(body.options, self.settings.json_depth)
+        check_json([body.options, body.settings], self.settings.json_depth)
+        _check_settings(body.settings)
         try:
             session = await self.registry.create(
-                principal, kind=body.kind, cwd=body.cwd, agent=body.agent, title=body.title, options=body.options
+                principal,
+                kind=body.kind,
+                cwd=body.cwd,
+                agent=body.agent,
+                title=body.title,
+                options=body.options,
+                settings=body.settings,
             )
         except OSError as error:
             raise InvalidRequest(f"{body.cwd!r} cannot be used: {error.strerror}") from error
@@ -101,10 +110,7 @@ class Commands:
     async def change(self, principal: Principal, session: str, body: ask.SettingsBody) -> At:
         changes = body.settings
         check_json(changes, self.settings.json_depth)
-        if fixed := _FIXED & changes.keys():
-            raise InvalidRequest(f"cannot be changed: {', '.join(sorted(fixed))}")
-        if not isinstance(changes.get("title", ""), str):
-            raise InvalidRequest("the title must be a string")
+        _check_settings(changes)
         found = await self.session(principal, session)
         return At((await found.change_settings(principal, changes)).seq)
 
@@ -166,8 +172,9 @@ class Commands:
 
     async def answer(self, principal: Principal, session: str, decision: str, body: ask.AnswerBody) -> At:
         check_json(body.answer, self.settings.json_depth)
+        answer = msgspec.structs.replace(body.answer, withheld=False)  # the hub's own mark
         found = await self.session(principal, session)
-        return At((await found.answer(principal, decision, body.answer, via=VIA)).seq)
+        return At((await found.answer(principal, decision, answer, via=VIA)).seq)
 
     async def cancel(self, principal: Principal, session: str, body: ask.CancelBody) -> Cancelled:
         found = await self.session(principal, session)
@@ -228,6 +235,13 @@ def watched(principal: Principal, session: Session) -> Terminal:
     if session.terminal is None:
         raise NotRunning(f"session {session.id!r} has no terminal")
     return session.terminal
+
+
+def _check_settings(changes: dict[str, Json]) -> None:
+    if fixed := _FIXED & changes.keys():
+        raise InvalidRequest(f"cannot be set: {', '.join(sorted(fixed))}")
+    if not isinstance(changes.get("title", ""), str):
+        raise InvalidRequest("the title must be a string")
 
 
 def _running(terminal: Terminal) -> Terminal:

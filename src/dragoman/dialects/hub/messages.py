@@ -48,6 +48,7 @@ class CreateBody(Body, frozen=True, kw_only=True):
     agent: Name = "unknown"
     title: str | None = None
     options: dict[str, Json] = {}
+    settings: dict[str, Json] = {}
     start: bool = True
 
 

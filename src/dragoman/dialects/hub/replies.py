@@ -224,6 +224,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The program ended and all its bytes were sent. ``cause``: ``exit``, ``signal``, ``closed``, ``server-lost``."""
 
     session: str
+    run: int
     code: int | None
     signal: int | None
     cause: str

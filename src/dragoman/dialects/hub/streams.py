@@ -141,6 +141,7 @@ class Feed:
         self._unused = unused
         self._streams: list[OutputStream] = []
         self._cursor = session.shown.seq
+        self._run = session.shown.runs
         self._stops = (terminal.watch(self), session.watch(self._logged))
 
     def add(self, stream: OutputStream) -> None:
@@ -190,12 +191,13 @@ class Feed:
             at = fact.tape_offset if fact.tape_offset is not None else end
             self._put(self._ended(fact.code, fact.signal, fact.cause, at))
         elif isinstance(fact, AgentStarted):
+            self._run = fact.run
             at = fact.tape_offset if fact.tape_offset is not None else end
             said = Started(session=self.session.id, run=fact.run, offset=at, cols=fact.cols, rows=fact.rows)
             self._put(Mark(at, frame(said)))
 
     def _ended(self, code: int | None, signal: int | None, cause: str, at: int) -> Mark:
-        said = Ended(session=self.session.id, code=code, signal=signal, cause=cause, offset=at)
+        said = Ended(session=self.session.id, run=self._run, code=code, signal=signal, cause=cause, offset=at)
         return Mark(at, frame(said))
 
     def _put(self, mark: Mark) -> None:

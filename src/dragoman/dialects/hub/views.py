@@ -6,7 +6,7 @@ import msgspec
 
 from dragoman.hub.events import AnyFact, DecisionOpened, Event, Json, PartDelta, PromptSubmitted, SessionCreated
 from dragoman.hub.journal import SessionRow
-from dragoman.hub.state import AgentStatus, Executor, Exit, OpenTurn, SessionState
+from dragoman.hub.state import AgentStatus, Executor, Exit, OpenCall, OpenTurn, SessionState
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,7 +33,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is true of a session at cursor ``seq``: following after it leaves no gap and no overlap.
 
     ``status`` is the same word as in lists, ``state`` what the agent itself is doing. ``queue`` holds the prompts that
-    wait, ``decisions`` what waits for a human, both oldest first. ``options`` shows an environment by its names only.
+    wait, ``decisions`` what waits for a human, ``calls`` the tool calls without a result, all oldest first. ``options``
+    shows an environment by its names only.
     """
 
     session: str
@@ -56,6 +57,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     tape_end: int
     window_title: str | None
     turn: OpenTurn | None
+    calls: tuple[OpenCall, ...]
     queue: tuple[PromptSubmitted, ...]
     decisions: tuple[DecisionOpened, ...]
     prompts: int
@@ -122,6 +124,7 @@ def show_state(state: SessionState) -> Snapshot:
         tape_end=state.tape_end,
         window_title=state.window_title,
         turn=state.turn,
+        calls=tuple(state.calls.values()),
         queue=tuple(state.queue),
         decisions=tuple(state.decisions.values()),
         prompts=state.prompts,

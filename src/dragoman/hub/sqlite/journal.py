@@ -402,7 +402,7 @@ class SqliteJournal:
 
 
 def _is_text(*texts: str) -> bool:
-    """Whether a disk can hold it: a lone surrogate (from an undecodable path, say) is refused with ``ValueError``."""
+    """Whether it can be stored: a lone surrogate, as in an undecodable path, cannot."""
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:

@@ -137,7 +137,7 @@ class _Damage(Exception):
 
 
 class _Log:
-    """Reads events. What is stored never changes, it can only go as a whole: so no transaction spans the steps."""
+    """Reads events. What is stored of a session never changes, it can only go as a whole."""
 
     def __init__(self, connection: sqlite3.Connection, epochs: Mapping[int, str]) -> None:
         self._connection = connection
@@ -152,20 +152,18 @@ class _Log:
             rows = self._decode(_ranged, lump, "number = ? AND seq BETWEEN ? AND ?", number, first, upto)
             if [row[0] for row in rows] != list(range(first, upto + 1)):
                 raise _Damage(f"session {session}, seq {_first_hole(first, [row[0] for row in rows])} is missing")
-            events += [Event(seq, at, self._epochs[epoch], fact) for seq, at, epoch, fact in rows]
+            events += [Event(seq, at, self._epoch(epoch), fact) for seq, at, epoch, fact in rows]
             first, step = upto + 1, _next_step(step, len(lump))
         return events
 
     def newest(self, limit: int, last: int, sessions: Sequence[str] | None) -> list[tuple[str, Event]]:
-        positions = self._newest_of_all(limit, last) if sessions is None else self._newest_of(limit, last, sessions)
-        events: list[tuple[str, Event]] = []
-        step = _FIRST_LUMP
-        while positions:
-            wanted, positions = positions[:step], positions[step:]
-            lump, rows = self._at(wanted)
-            events += [(session, Event(seq, at, self._epochs[epoch], fact)) for session, seq, at, epoch, fact in rows]
-            step = _next_step(step, len(lump))
-        return events
+        # In one transaction: a session that is just being taken off the disk is not a damaged one.
+        self._connection.execute("BEGIN")
+        try:
+            positions = self._newest_of_all(limit, last) if sessions is None else self._newest_of(limit, last, sessions)
+            return self._at(positions)
+        finally:
+            self._connection.execute("COMMIT")
 
     def _newest_of_all(self, limit: int, last: int) -> list[int]:
         """Positions in ascending order."""
@@ -190,10 +188,28 @@ class _Log:
                     heapq.heappushpop(newest, position)
         return sorted(newest)
 
-    def _at(self, positions: Sequence[int]) -> tuple[bytes, list[tuple[str, int, int, int, AnyFact]]]:
-        chosen = f"position IN ({','.join(map(str, positions))})"
-        lump = self._one(_PLACED.format(chosen)) or b"[]"
-        return lump, self._decode(_placed, lump, chosen)
+    def _at(self, positions: list[int]) -> list[tuple[str, Event]]:
+        """The events at these positions, which hold the newest of some sessions without a hole."""
+        events: list[tuple[str, Event]] = []
+        heads: dict[str, int] = {}
+        step = _FIRST_LUMP
+        while positions:
+            wanted, positions = positions[:step], positions[step:]
+            chosen = f"position IN ({','.join(map(str, wanted))})"
+            lump = self._one(_PLACED.format(chosen)) or b"[]"
+            for session, seq, at, epoch, fact in self._decode(_placed, lump, chosen):
+                if seq != heads.get(session, seq - 1) + 1:
+                    raise _Damage(f"session {session}, seq {heads[session] + 1} is missing")
+                heads[session] = seq
+                events.append((session, Event(seq, at, self._epoch(epoch), fact)))
+            step = _next_step(step, len(lump))
+        return events
+
+    def _epoch(self, number: int) -> str:
+        try:
+            return self._epochs[number]
+        except KeyError:
+            raise _Damage(f"no epoch has the number {number}") from None
 
     def _decode(self, decoder: msgspec.json.Decoder[list[_T]], lump: bytes, where: str, *values: int) -> list[_T]:
         try:

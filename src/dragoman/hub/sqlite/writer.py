@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Owns the writing connection. The methods up to ``close`` belong to the event loop, the rest to the thread."""
+    """Owns the writing connection. The methods up to ``join`` belong to the event loop, the rest to the thread."""
 
     def __init__(
         self,

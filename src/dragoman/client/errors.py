@@ -1,0 +1,39 @@
+"""What can go wrong for a client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ClientError(Exception):
+    """Base of everything that this library raises by itself."""
+
+
+class Refused(ClientError):
+    """The server answered no. ``code`` is stable, ``detail`` holds the whole answer (an ``outcome``, say)."""
+
+    def __init__(self, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.detail = detail or {}
+
+
+class ConnectionLost(ClientError):
+    """The link was cut before the answer came: whether the request was carried out is not known."""
+
+
+class Denied(ClientError):
+    """The server does not want this client, or cannot be spoken to: trying again would end the same way.
+
+    ``status`` is the HTTP status of a refused upgrade, ``close_code`` the code of a final close.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, close_code: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.close_code = close_code
+
+
+class ClientClosed(ClientError):
+    """The client was closed by its owner."""
