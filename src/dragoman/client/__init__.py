@@ -1,0 +1,1 @@
+"""Client libraries, one per protocol. They import nothing of the server."""

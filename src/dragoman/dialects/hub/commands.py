@@ -90,6 +90,7 @@ class Commands:
         return Created(session.id, session.shown.seq)
 
     async def delete(self, principal: Principal, session: str) -> Empty:
+        await self._end(principal, session, "deleted")
         await self.registry.delete(principal, session)
         return Empty()
 
@@ -99,10 +100,13 @@ class Commands:
         return At(found.shown.seq)
 
     async def close(self, principal: Principal, session: str) -> At:
+        return At((await self._end(principal, session, "closed")).shown.seq)
+
+    async def _end(self, principal: Principal, session: str, reason: str) -> Session:
         found = await self.session(principal, session)
         principal.check(session, Right.WRITE)
-        await found.close("closed", by=principal.id, budget=self.settings.close_budget)
-        return At(found.shown.seq)
+        await found.close(reason, by=principal.id, budget=self.settings.close_budget)
+        return found
 
     async def snapshot(self, principal: Principal, session: str) -> Snapshot:
         return show_state((await self.session(principal, session)).shown)

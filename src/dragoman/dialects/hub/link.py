@@ -81,10 +81,10 @@ class HubLink:
             self._handle(asked)
 
     def pull(self) -> bytes | None:
-        if self._heartbeat is not None:
-            beat, self._heartbeat = self._heartbeat, None
-            return beat
-        return self._outbox.take() or self._ring.pull()
+        reply = self._outbox.take()
+        if reply is None and self._heartbeat is not None:
+            reply, self._heartbeat = self._heartbeat, None
+        return reply if reply is not None else self._ring.pull()
 
     def lost(self) -> None:
         if not self._gone:
@@ -175,6 +175,9 @@ class HubLink:
                 self.commands.write(self.principal, session, parsed[1])
             except HubError as error:
                 self._outbox.put(stream_error(problem_of(error), session=session.id))
+            except Exception:
+                log.exception("raw input failed")
+                self._outbox.put(stream_error(INTERNAL, session=session.id))
 
     def _hello(self) -> Hello:
         settings = self._settings

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman.http")
 
-__all__ = ["ROUTES", "Call", "Route", "make_app"]
-
 _PRINCIPAL = "dragoman.principal"
 
 
@@ -68,7 +66,7 @@ class Call(msgspec.Struct, frozen=True):
     path: dict[str, str]
     query: Any
     body: Any
-    headers: Any
+    headers: Headers
 
     @property
     def session(self) -> str:
