@@ -1,4 +1,7 @@
-"""The parts of ``docs/dialects/hub.md`` that are made from the code: ``python -m tests.dialects.hub.page`` renews them."""
+"""The parts of ``docs/dialects/hub.md`` that are made from the code.
+
+``python -m tests.dialects.hub.page`` renews them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import ast
 import inspect
 import re
 import typing
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -16,6 +20,8 @@ from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.hub import events
 
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "hub.md"
+
+_INVARIANT = re.compile(r" \(invariants? [^)]*\)")
 
 _WORDS = {
     shapes.StrType: "text",
@@ -35,17 +41,18 @@ def made() -> dict[str, str]:
 def renewed(page: str) -> str:
     """The page with its parts as they should be."""
     for name, text in made().items():
-        block = f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
-        page, count = re.subn(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", lambda _: block, page, flags=re.DOTALL)
-        assert count == 1, f"the page has no place for {name}"
+        before, begin, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {name} -->")
+        assert end, f"the page has no place for {name}"
+        page = f"{before}{begin}{text}\n{end}{after}"
     return page
 
 
 def _settings() -> str:
     told = _docstrings(settings_module.HubDialectSettings)
     lines = ["| name | default | meaning |", "|---|---|---|"]
-    for field in msgspec.structs.fields(HubDialectSettings):
-        lines.append(f"| `{field.name}` | {field.default:,} | {told[field.name]} |")
+    fields = msgspec.structs.fields(HubDialectSettings)
+    lines += [f"| `{field.name}` | {field.default:,} | {told[field.name]} |" for field in fields]
     return "\n".join(lines)
 
 
@@ -53,7 +60,7 @@ def _docstrings(kind: type) -> dict[str, str]:
     """Field -> the string that stands below it."""
     body = typing.cast("ast.ClassDef", ast.parse(inspect.getsource(kind)).body[0]).body
     told = {}
-    for field, text in zip(body, body[1:], strict=False):
+    for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(field.target, ast.Name):
             told[field.target.id] = " ".join(str(ast.literal_eval(text.value)).replace("``", "`").split())
     return told
@@ -93,7 +100,8 @@ def _collect(kind: shapes.Type, parts: dict[str, shapes.StructType]) -> None:
 
 
 def _told(kind: type) -> str:
-    return (kind.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ").replace("``", "`")
+    first = (kind.__doc__ or "").strip().split("\n\n")[0]
+    return _INVARIANT.sub("", " ".join(first.split()).replace("``", "`"))
 
 
 def _fields(info: shapes.StructType, leave_out: str = "") -> str:
