@@ -99,14 +99,15 @@ class UnknownDecision(HubError):
 
 
 class AlreadyResolved(HubError):
-    """Someone was first (invariant 4). Carries the outcome that stands."""
+    """Someone was first (invariant 4). Carries the outcome that stands, and the winner's answer if there is one."""
 
     code = "already_resolved"
 
-    def __init__(self, decision: str, outcome: str) -> None:
+    def __init__(self, decision: str, outcome: str, answer: object = None) -> None:
         super().__init__(f"decision {decision!r} is already {outcome}")
         self.decision = decision
         self.outcome = outcome
+        self.answer = answer
 
 
 class InvalidAnswer(HubError):

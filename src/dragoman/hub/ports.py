@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -152,8 +152,18 @@ class Terminal(Protocol):
         """Be told of new bytes, pictures and sizes until the returned function is called."""
 
 
+class TapeReader(Protocol):
+    """Somebody who reads a tape: ``offset`` is that of the next byte they want. Told apart by identity."""
+
+    @property
+    def offset(self) -> int: ...
+
+
 class TerminalWatcher(Protocol):
     """Told on the event loop; must return at once and pull what it wants at its own pace."""
+
+    def readers(self) -> Collection[TapeReader]:
+        """Who reads the tape here now."""
 
     def tape_grew(self) -> None: ...
     def screen_changed(self) -> None:

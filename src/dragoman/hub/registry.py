@@ -117,9 +117,7 @@ class Registry:
         if self._closing:
             raise LimitReached("the server stops")
         factory = self._factory(kind)
-        folder = Path(cwd)
-        if not folder.is_absolute() or not folder.is_dir():
-            raise InvalidRequest(f"{cwd!r} is not an existing folder with an absolute path")
+        folder = _checked_folder(cwd)
         given = dict(options or {})
         public = factory.validate(agent, cwd, given)
         if len(self._rows) >= self.limits.sessions:
@@ -306,6 +304,18 @@ class Registry:
                     self._rows.pop(row.session, None)
             elif keep and row.status == "closed" and now - row.changed_at > keep:
                 await self._drop(await self._load(row.session))
+
+
+def _checked_folder(cwd: str) -> Path:
+    """An existing folder with an absolute path. Raises ``InvalidRequest``."""
+    folder = Path(cwd)
+    try:
+        exists = folder.is_absolute() and folder.is_dir()
+    except (OSError, ValueError):  # too long, not ours to look at, a NUL inside
+        exists = False
+    if not exists:
+        raise InvalidRequest(f"{cwd[:200]!r} is not an existing folder with an absolute path")
+    return folder
 
 
 def decode_snapshot(session: str, seq: int, data: bytes) -> SessionState:

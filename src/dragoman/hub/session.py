@@ -57,6 +57,9 @@ from .turns import Receipt, TurnRunner
 if TYPE_CHECKING:
     from .journal import SessionRow
 
+_WIDENING = frozenset({"mode"})
+"""Settings by which an agent may be allowed more than before."""
+
 WhenBusy = Literal["refuse", "queue", "steer"]
 """What ``submit`` does while a turn runs."""
 
@@ -304,8 +307,10 @@ class Session:
         return await self.acknowledged(self._resolve(decision, "answered", answer=answer, by=principal.id, via=via))
 
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
-        """Change what clients may see changed; returns once durable."""
+        """Change what clients may see changed; returns once durable. What widens what an agent may do needs approve."""
         self._admit(principal, Right.WRITE)
+        if _WIDENING & changes.keys():
+            self._admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
 
     async def start(self, principal: Principal) -> None:
@@ -448,7 +453,7 @@ class Session:
         await self.durable(seq)
         fact = (await self.read(seq - 1, 1))[0].fact
         assert isinstance(fact, DecisionResolved)
-        return AlreadyResolved(decision, fact.outcome)
+        return AlreadyResolved(decision, fact.outcome, fact.answer)
 
     def _resolve(self, decision: str, outcome: DecisionOutcome, **more: object) -> Event:
         fact = DecisionResolved(decision=decision, outcome=outcome, **more)  # type: ignore[arg-type]

@@ -37,6 +37,10 @@ class TerminalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     record: bool = False
     """Whether every session is recorded as an asciicast v2 file in the data folder."""
 
+    breath: float = 0.025
+    """Seconds that a program waits for a reader who is half a tape behind, once until that reader has caught up; 0:
+    never."""
+
     live: int = 500
     """Programs that may run at once."""
 

@@ -17,6 +17,7 @@ from .ending import KillSchedule
 from .findings import Finding, Reply
 from .keys import encode_keys
 from .limits import check_size
+from .pacing import Pacer
 from .processes import ProcessTable
 from .pty import Pty, PtyLimits
 from .recording import Recording
@@ -72,6 +73,7 @@ class PtyTerminal:
         self._watchers: tuple[TerminalWatcher, ...] = ()
         self._publishing: asyncio.TimerHandle | None = None
         self._expected: dict[str, float] = {}
+        self._pacer = Pacer(settings.tape, settings.breath, pause=self._pause, resume=self._resume)
 
     # What it is
 
@@ -193,6 +195,7 @@ class PtyTerminal:
         self._pty, self._size, self._recording = pty, size, recording
         self._silent = True
         self._expected.clear()
+        self._pacer.stop()
         if self._model:
             self._screen = PyavtScreen(
                 *size,
@@ -234,12 +237,21 @@ class PtyTerminal:
             self._user.began_to_write()
         for watcher in self._watchers:
             watcher.tape_grew()
+        self._pacer.wrote(offset + len(chunk), self._watchers)
         if self._recording is not None:
             self._recording.output(chunk)
         if self._screen is not None:
             for finding in self._screen.feed(chunk, offset):
                 self._take(finding)
             self._publish_soon()
+
+    def _pause(self) -> None:
+        if self._pty is not None:
+            self._pty.pause()
+
+    def _resume(self) -> None:
+        if self._pty is not None:
+            self._pty.resume()
 
     def _take(self, finding: Finding) -> None:
         if not isinstance(finding, Reply):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,7 +55,7 @@ class CoopLink:
         self._shows_screen = mode in _SCREEN_MODES
         self._shows_state = mode in _STATE_MODES
         self._frames = dialect.frames(session.id)
-        self._offset = terminal.tape.end
+        self.offset = terminal.tape.end
         self._screen_due = False
         self._outputs_since_screen = 0
         # What was shown before the link opened is no news.
@@ -93,8 +93,8 @@ class CoopLink:
             self._size = (self._terminal.cols, self._terminal.rows)
             return _frame(wire.Resized(cols=self._size[0], rows=self._size[1]))
         tape = self._terminal.tape
-        behind = self._shows_output and self._offset < tape.end
-        if self._offset < tape.start:
+        behind = self._shows_output and self.offset < tape.end
+        if self.offset < tape.start:
             self._outputs_since_screen = 0  # the jump comes first
         # A picture follows the bytes it shows; but a flood must not hide the screen from a link that never catches up.
         starved = self._outputs_since_screen >= OUTPUTS_PER_SCREEN and self._terminal.running
@@ -103,7 +103,7 @@ class CoopLink:
         if behind:
             self._outputs_since_screen += 1
             limit = self._dialect.settings.output_frame
-            self._offset, frame = self._frames.output(tape, self._offset, limit)
+            self.offset, frame = self._frames.output(tape, self.offset, limit)
             return frame
         return self._next_event()
 
@@ -117,6 +117,9 @@ class CoopLink:
         self._wire.close(1001, "the session ended")
 
     # TerminalWatcher
+
+    def readers(self) -> Collection[CoopLink]:
+        return (self,) if self._shows_output else ()
 
     def tape_grew(self) -> None:
         if self._shows_output:

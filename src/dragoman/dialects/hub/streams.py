@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -160,6 +160,9 @@ class Feed:
             for stop in self._stops:
                 stop()
             self._unused()
+
+    def readers(self) -> Collection[OutputStream]:
+        return self._streams
 
     def tape_grew(self) -> None:
         for stream in tuple(self._streams):
