@@ -66,6 +66,7 @@ def run_server(
         try:
             if prepare is not None:
                 await prepare(server)
+            await server.listen()
             _say_ready(server, announce=announce)
             return await work(server)
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .events import Answer
+
 
 class HubError(Exception):
     """Base of everything the hub refuses. ``code`` is stable; the message is for people."""
@@ -103,7 +105,7 @@ class AlreadyResolved(HubError):
 
     code = "already_resolved"
 
-    def __init__(self, decision: str, outcome: str, answer: object = None) -> None:
+    def __init__(self, decision: str, outcome: str, answer: Answer | None = None) -> None:
         super().__init__(f"decision {decision!r} is already {outcome}")
         self.decision = decision
         self.outcome = outcome

@@ -34,9 +34,9 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     join_gap: float = 0.004
     """Seconds after a large frame during which new output is joined instead of sent."""
 
-    full_frame: int = 64 * 1024
-    """Bytes from which a frame is full: what is left behind it follows without a gap, so that a gap cannot cap the rate
-    of a link that is behind."""
+    full_frame: int = 32 * 1024
+    """Bytes from which a frame is full: the next follows without a gap, so that a gap cannot cap the rate of a link that
+    is behind, or that reads a log back."""
 
     flush_bytes: int = 1024 * 1024
     """Bytes pulled for one link before the others get their turn."""
@@ -164,12 +164,10 @@ class Pump:
         if link is None or self._gone:
             return
         limits = self._limits
-        sent = size = 0
+        sent = 0
         while socket.ready:
             frame = link.pull()
             if frame is None:
-                if size >= limits.full_frame:
-                    self._hold()
                 break
             socket.write_frame(frame)
             size = len(frame)

@@ -70,7 +70,7 @@ class Server:
         return self._listener.port
 
     async def start(self) -> None:
-        """Bind, take the data folder over, restore, and begin to accept. Raises ``UseError``."""
+        """Bind, take the data folder over and restore; ``listen`` follows. Raises ``UseError``."""
         settings = self.settings
         try:
             bound = listening_socket(settings.server.host, settings.server.port)
@@ -95,6 +95,10 @@ class Server:
             max_body=settings.server.max_body,
         )
         self._listener = Listener(guarded, bound, max_connections=settings.server.max_connections)
+
+    async def listen(self) -> None:
+        """Begin to accept."""
+        assert self._listener is not None
         await self._listener.start()
         self._folder.announce(self.http_url)
 

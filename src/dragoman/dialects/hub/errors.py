@@ -7,6 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from dragoman.hub.errors import AlreadyResolved, Busy, Gone, HubError, InvalidRequest, LimitReached
+from dragoman.hub.events import Answer
 
 STATUS: dict[str, int] = {
     "invalid_request": 400,
@@ -42,12 +43,13 @@ MESSAGE_CHARS = 500
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error as clients see it. ``outcome`` comes with ``already_resolved``, ``turn`` with ``busy``,
-    ``floor`` (the lowest cursor that still works) with ``gone``, where it is known."""
+    """An error as clients see it. ``outcome`` (and the winner's ``answer``) comes with ``already_resolved``, ``turn``
+    with ``busy``, ``floor`` (the lowest cursor that still works) with ``gone``, where it is known."""
 
     code: str
     message: str
     outcome: str | None = None
+    answer: Answer | None = None
     turn: str | None = None
     floor: int | None = None
 
@@ -80,6 +82,7 @@ def problem_of(error: HubError) -> Problem:
         code=code,
         message=_short(str(error)),
         outcome=error.outcome if isinstance(error, AlreadyResolved) else None,
+        answer=error.answer if isinstance(error, AlreadyResolved) else None,
         turn=error.turn if isinstance(error, Busy) else None,
         floor=error.floor if isinstance(error, Gone) else None,
     )
