@@ -1,0 +1,176 @@
+"""The command line: ready lines, errors of use in one line, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 20
+
+
+def dragoman(
+    *words: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself."""
+    line = [sys.executable, "-m", "dragoman", *words]
+    return subprocess.run(
+        line, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **(env or {})}, cwd=cwd, check=False
+    )
+
+
+@contextmanager
+def running(line: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
+    """A server with its ready line; killed at the end if it still runs."""
+    log = (folder / "log").open("w")
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait(LIMIT)
+        assert process.stdout is not None
+        process.stdout.close()
+        log.close()
+
+
+def test_make_serve_prints_the_ready_line(tmp_path: Path) -> None:
+    arguments = f"ARGS=--port 0 --json --data {tmp_path}/data"
+    with running(["make", "-s", "-C", str(ROOT), "serve", arguments, f"PYTHON={sys.executable}"], tmp_path) as (
+        _,
+        ready,
+    ):
+        assert list(ready)[:4] == ["type", "url", "port", "cwd"]
+        assert ready["type"] == "server_listening"
+        assert ready["dialects"] == {
+            "coop": f"ws://127.0.0.1:{ready['port']}/coop/ws",
+            "hub": f"ws://127.0.0.1:{ready['port']}/hub/ws",
+        }
+
+
+def test_a_root_dialect_has_the_short_address(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--json", "--dialect", "coop"]
+    with running([*line, "--data", str(tmp_path / "data")], tmp_path) as (_, ready):
+        assert ready["url"] == f"ws://127.0.0.1:{ready['port']}/ws"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "a command is missing"),
+        (["dance"], "dance"),
+        (["serve", "--prot", "1"], "--prot"),
+        (["serve", "--port", "many"], "many"),
+        (["serve", "--port", "70000"], "server.port"),
+        (["serve", "--dialect", "klingon"], "klingon"),
+        (["serve", "--host", "0.0.0.0"], "without a token"),
+        (["serve", "--config", "/no/such/file.toml"], "/no/such/file.toml"),
+        (["serve", "--log-level", "loud"], "loud"),
+        (["serve", "--data", "/proc/nowhere"], "/proc/nowhere"),
+        (["run"], "a program is missing"),
+        (["run", "--", "no-such-program-anywhere"], "no-such-program-anywhere"),
+        (["run", "--cols", "0", "--", "cat"], "positive"),
+        (["run", "--cols", "5000", "--", "cat"], "1000"),
+        (["run", "--", "/"], "folder"),
+        (["attach"], "terminal"),
+        (["config", "--config", "/no/such/file.toml"], "/no/such/file.toml"),
+    ],
+)
+def test_an_error_of_use_is_one_line_and_exit_code_2(words: list[str], says: str, tmp_path: Path) -> None:
+    if words[:1] in (["serve"], ["run"]) and "--data" not in words:
+        words = [words[0], "--data", str(tmp_path / "data"), *words[1:]]
+        words[1:1] = [] if "--port" in words else ["--port", "0"]
+    ended = dragoman(*words)
+    errors = [line for line in ended.stderr.splitlines() if not line[:2].isdigit()]
+    assert ended.returncode == 2, ended.stderr
+    assert len(errors) == 1, ended.stderr
+    assert says in errors[0]
+    assert ended.stdout == ""
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ended = dragoman("serve", "--port", port, "--data", str(tmp_path))
+    assert ended.returncode == 2
+    assert port in ended.stderr
+
+
+@pytest.mark.parametrize("command", [["sessions"], ["send", "abc", "hello"]])
+def test_a_server_that_is_not_there_is_said_so(command: list[str]) -> None:
+    ended = dragoman(*command, "--url", "http://127.0.0.1:1")
+    assert ended.returncode == 1
+    assert "no server answers" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_config_prints_the_tree_without_the_token() -> None:
+    ended = dragoman("config", env={"DRAGOMAN_TOKEN": "s3cret", "DRAGOMAN_PORT": "9"})
+    assert json.loads(ended.stdout)["server"]["port"] == 9
+    assert "s3cret" not in ended.stdout
+
+
+def test_version_and_help() -> None:
+    assert dragoman("--version").stdout.startswith("dragoman ")
+    shown = dragoman("--help").stdout
+    assert all(command in shown for command in ("serve", "run", "attach", "sessions", "send", "config"))
+
+
+def test_sessions_and_send_reach_a_server(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--json", "--data", str(tmp_path / "data")]
+    with running(line, tmp_path) as (_, ready):
+        url = f"http://127.0.0.1:{ready['port']}"
+        assert dragoman("sessions", "--url", url).stdout == "no sessions\n"
+        made = subprocess.run(
+            [sys.executable, "-c", _CREATE, url, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT,
+        )
+        session = made.stdout.strip()
+        assert session[:8] in dragoman("sessions", "--url", url).stdout
+        assert dragoman("send", session[:8], "say hello", "--url", url).stdout.startswith("started ")
+        row = json.loads(dragoman("sessions", "--json", "--url", url).stdout)
+        assert (row["session"], row["kind"]) == (session, "scripted")
+        ended = dragoman("send", "zzz", "say hello", "--url", url)
+        assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+
+
+_CREATE = """
+import json, sys, urllib.request
+body = json.dumps({"kind": "scripted", "cwd": sys.argv[2]}).encode()
+asked = urllib.request.Request(sys.argv[1] + "/hub/sessions", body, {"content-type": "application/json"})
+print(json.load(urllib.request.urlopen(asked))["session"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_within_its_budget_although_programs_resist(number: signal.Signals, tmp_path: Path) -> None:
+    stubborn = "trap '' HUP INT TERM; while :; do sleep 1; done"
+    line = [sys.executable, "-m", "dragoman", "run", "--port", "0", "--json", "--data", str(tmp_path / "data")]
+    with running([*line, "--", "sh", "-c", stubborn], tmp_path) as (process, _):
+        began = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(LIMIT) == 1, "the program was killed by a signal"
+        assert time.monotonic() - began < 4, "stop_budget is 2 s; the rest is this machine's"
+
+
+def test_the_exit_code_of_run_is_the_programs(tmp_path: Path) -> None:
+    ended = dragoman(
+        "run", "--port", "0", "--data", str(tmp_path / "d"), "--exit-with-child", "--", "sh", "-c", "exit 7"
+    )
+    assert ended.returncode == 7
