@@ -252,9 +252,11 @@ class _Reading:
         self._need(fact.run == self._run + 1, f"run {fact.run} follows run {self._run}")
         self._live, self._run, self._state = True, fact.run, "starting"
 
-    def _agent_exited(self, _: AgentExited) -> None:
+    def _agent_exited(self, fact: AgentExited) -> None:
         self._need(self._live, "an executor exits, but none lives")
-        self._live = False
+        if fact.cause == "server-lost" and self._reserved is not None:
+            self._need(fact.tape_offset == self._reserved, "a lost program may have used all that was reserved")
+        self._live, self._reserved = False, None
 
     def _changed(self, fact: StateChanged) -> None:
         self._need(fact.prev == self._state, f"moves from {fact.prev}, but the state is {self._state}")

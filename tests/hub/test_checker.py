@@ -115,6 +115,7 @@ BROKEN = {
     "a run that was counted twice": (RUN, AgentExited(cause="exit"), AgentStarted(run=1)),
     "an offset that runs back": (RUN, AgentExited(cause="exit", tape_offset=9), AgentStarted(run=2, tape_offset=8)),
     "an offset that was not reserved": (RUN, AgentExited(cause="exit", tape_offset=101)),
+    "a lost run that gives offsets back": (RUN, AgentExited(cause="server-lost", tape_offset=99)),
     "a state from nowhere": (RUN, StateChanged(prev="idle", next="working", cause="x")),
     "a working dead agent": (StateChanged(prev="starting", next="working", cause="x"),),
     "a delta of nothing": (*turn("p"), PartDelta(turn="t", part="a", kind="text", text="x")),

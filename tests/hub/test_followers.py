@@ -164,11 +164,12 @@ async def test_batches_have_a_limit(make_hub: MakeHub) -> None:
     assert len(await session.follow(0).fetch(8)) == 8
 
 
-async def test_a_dropped_log_is_gone_for_whoever_is_behind(any_hub: Hub) -> None:
-    session = await filled(any_hub, 10)
-    follower = Follower(session, 0)
-    await any_hub.registry.delete(LOCAL, session.id)
-    session._tail = Tail(HubLimits(), session.shown.seq)
+@pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
+async def test_a_dropped_log_is_gone_for_whoever_is_behind(make_hub: MakeHub, disk: bool) -> None:
+    hub = await make_hub(disk=disk, limits=HubLimits(tail_events=2))
+    session = await filled(hub, 10)
+    follower = session.follow(3)
+    await hub.registry.delete(LOCAL, session.id)
     assert follower.take() is None
     with pytest.raises(Gone):
         await follower.fetch()

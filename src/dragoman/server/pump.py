@@ -34,9 +34,9 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     join_gap: float = 0.004
     """Seconds after a large frame during which new output is joined instead of sent."""
 
-    full_frame: int = 32 * 1024
-    """Bytes from which a frame is full: the next follows without a gap, so that a gap cannot cap the rate of a link that
-    is behind, or that reads a log back."""
+    full_frame: int = 64 * 1024
+    """Bytes from which a frame is full: what is left behind it follows without a gap, so that a gap cannot cap the rate
+    of a link that is behind."""
 
     flush_bytes: int = 1024 * 1024
     """Bytes pulled for one link before the others get their turn."""
