@@ -162,6 +162,7 @@ class _Reading:
     def _closed_(self, _: SessionClosed) -> None:
         self._need(self._turn is None, f"closed while turn {self._turn} is open")
         self._need(not self._open_decisions(), f"closed with open decisions: {self._open_decisions()}")
+        self._need(not self._open_calls(), f"closed with calls without a result: {self._open_calls()}")
         self._need(not self._waiting(), f"closed with waiting prompts: {self._waiting()}")
         self._closed = True
         self._lived_on = self._live

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .rig import Hub, InMemory, OnDisk, check_store
+from .rig import Hub, InMemory, OnDisk, proven
 
 MakeHub = Callable[..., Awaitable[Hub]]
 
@@ -16,25 +18,17 @@ MakeHub = Callable[..., Awaitable[Hub]]
 @pytest.fixture
 async def make_hub(tmp_path: Path) -> AsyncIterator[MakeHub]:
     """Makes opened hubs: ``await make_hub(disk=True, limits=…)``. Their logs are checked at the end."""
-    hubs: list[Hub] = []
+    async with AsyncExitStack() as hubs:
+        homes = itertools.count()
 
-    async def make(*, disk: bool = False, store: Any = None, **more: Any) -> Hub:
-        home = tmp_path / f"hub-{len(hubs)}"
-        work = home / "work"
-        work.mkdir(parents=True)
-        hub = Hub(store or (OnDisk(home) if disk else InMemory()), work, **more)
-        hubs.append(hub)
-        await hub.open()
-        return hub
+        async def make(*, disk: bool = False, store: Any = None, **more: Any) -> Hub:
+            home = tmp_path / f"hub-{next(homes)}"
+            work = home / "work"
+            work.mkdir(parents=True)
+            hub = Hub(store or (OnDisk(home) if disk else InMemory()), work, **more)
+            return await hubs.enter_async_context(proven(hub))
 
-    yield make
-    for hub in hubs:
-        if hub.journal is not None:
-            await hub.close()
-        # One more life puts right what the test left open: that must end well, too.
-        await hub.open()
-        await hub.close()
-        await check_store(hub.store)
+        yield make
 
 
 @pytest.fixture

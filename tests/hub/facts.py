@@ -259,5 +259,7 @@ class _Writer:
             self.write(PromptWithdrawn(prompt=prompt.prompt, reason="closed"))
         for decision in self._decisions:
             self.write(DecisionResolved(decision=decision, outcome="cancelled"))
+        for call in self._calls:
+            self.write(ToolEnded(call=call.call, tool=call.tool, status="interrupted"))
         self.write(SessionClosed(reason="test"))
         self.closed = True

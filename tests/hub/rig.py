@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,10 +56,12 @@ async def turns_of_the_loop(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def ids_from(prefix: str = "id") -> Callable[[], str]:
-    """Ids that a person can read; one source for all lives of a hub, as random ones never repeat either."""
-    numbers = itertools.count(1)
-    return lambda: f"{prefix}-{next(numbers)}"
+_numbers = itertools.count(1)
+
+
+def readable_id() -> str:
+    """An id that a person can read, and that never comes again."""
+    return f"id-{next(_numbers)}"
 
 
 class FakeClock:
@@ -203,7 +206,6 @@ class Hub:
         limits: HubLimits | None = None,
         clock: FakeClock | None = None,
         factories: Iterable[AgentFactory] = (),
-        ids: Callable[[], str] | None = None,
     ) -> None:
         self.store = store
         self.cwd = str(cwd)
@@ -211,13 +213,12 @@ class Hub:
         self.clock = clock
         self.puppets = PuppetFactory()
         self.factories: list[AgentFactory] = [ScriptedFactory(), self.puppets, *factories]
-        self.ids = ids or ids_from()
         self.journal: Any = None
         self.registry: Registry
 
     async def open(self) -> Registry:
         self.journal = self.store.journal()
-        self.registry = Registry(self.journal, self.factories, limits=self.limits, clock=self.clock, ids=self.ids)
+        self.registry = Registry(self.journal, self.factories, limits=self.limits, clock=self.clock, ids=readable_id)
         await self.registry.open()
         return self.registry
 
@@ -234,6 +235,8 @@ class Hub:
         """End as if killed: nothing of this life runs any more, and what was not on disk is lost."""
         journal, self.journal = self.journal, None
         self.store.crash(journal)
+        for session in self.registry.live():
+            session.closing = True
         mine = [task for task in asyncio.all_tasks() if task.get_name().startswith("hub:")]
         for task in mine:
             task.cancel()
@@ -292,6 +295,18 @@ async def _whole_log(journal: Journal, session: str) -> list[Event]:
     return events
 
 
+@asynccontextmanager
+async def proven(hub: Hub) -> AsyncIterator[Hub]:
+    """The hub, opened; afterwards every log it wrote is held to the grammar, in one more life that must end well."""
+    await hub.open()
+    yield hub
+    if hub.journal is not None:
+        await hub.close()
+    await hub.open()
+    await hub.close()
+    await check_store(hub.store)
+
+
 def fold(events: Iterable[Event], session: str = "s", state: SessionState | None = None) -> SessionState:
     """The state after these events."""
     state = state or SessionState(session=session)
@@ -326,6 +341,19 @@ async def shows(session: Session, kind: type, **fields: Any) -> Any:
     async with asyncio.timeout(PATIENCE):
         await look()
     return found[0]
+
+
+YES = Answer(accept=True)
+
+
+def ask(decision: str = "d", kind: str = "permission", **more: Any) -> DecisionOpened:
+    """A decision to be opened."""
+    return DecisionOpened(decision=decision, kind=kind, text="may I?", **more)  # type: ignore[arg-type]
+
+
+async def answer(session: Session, decision: str, said: Answer = YES) -> Event:
+    """Answer as the local user."""
+    return await session.answer(LOCAL, decision, said, via="test")
 
 
 async def open_decision(session: Session, **fields: Any) -> DecisionOpened:

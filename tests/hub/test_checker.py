@@ -109,6 +109,7 @@ BROKEN = {
     ),
     "something after the close": (SessionClosed(reason="x"), LogWritten(line="still here")),
     "a prompt left behind by the close": (prompt("p"), SessionClosed(reason="x")),
+    "a call left behind by the close": (ToolCalled(call="c", tool="x"), SessionClosed(reason="x")),
     "a turn left behind by the close": (*turn("p"), SessionClosed(reason="x")),
     "two executors": (RUN, AgentStarted(run=2)),
     "an exit of nothing": (AgentExited(cause="exit"),),

@@ -29,21 +29,13 @@ from dragoman.hub.session import Session
 from dragoman.hub.turns import TurnContext
 
 from .conftest import MakeHub
-from .rig import FakeClock, Hub, idle, open_decision, shows, turns_of_the_loop, until
+from .rig import YES, FakeClock, Hub, answer, ask, echo, idle, open_decision, shows, turns_of_the_loop, until
 
-YES, NO = Answer(accept=True), Answer(accept=False)
-
-
-async def answer(session: Session, decision: str, said: Answer = YES) -> Event:
-    return await session.answer(LOCAL, decision, said, via="test")
+NO = Answer(accept=False)
 
 
 async def outcomes(hub: Hub, session: Session) -> list[DecisionResolved]:
     return [fact for fact in await hub.facts(session) if isinstance(fact, DecisionResolved)]
-
-
-def ask(decision: str = "d", kind: str = "permission", **more: Any) -> DecisionOpened:
-    return DecisionOpened(decision=decision, kind=kind, text="may I?", **more)  # type: ignore[arg-type]
 
 
 async def asked(hub: Hub, *, effects: list[object] | None = None, **more: Any) -> tuple[Session, DecisionOpened]:
@@ -157,7 +149,7 @@ async def test_an_old_decision_is_known_however_long_its_log_has_become(make_hub
     session, opened = await asked(hub)
     await answer(session, opened.decision)
     await idle(session)
-    hub.puppets.behave = _echo
+    hub.puppets.behave = echo
     for number in range(20):
         await session.submit(LOCAL, f"prompt {number}", via="test")
         await idle(session)
@@ -166,10 +158,6 @@ async def test_an_old_decision_is_known_however_long_its_log_has_become(make_hub
             await answer(session, opened.decision)
         await hub.restart()
         session = await hub.get(session)
-
-
-async def _echo(turn: TurnContext) -> str | None:
-    return turn.prompt.text
 
 
 async def test_a_decision_that_never_was_is_unknown(any_hub: Hub) -> None:
@@ -427,7 +415,7 @@ async def test_closing_the_session_closes_its_decisions(any_hub: Hub) -> None:
 
 
 async def test_a_decision_stays_open_over_a_turn_that_is_not_its_own(hub: Hub) -> None:
-    hub.puppets.behave = _echo
+    hub.puppets.behave = echo
     session = await hub.create("puppet")
     session.ensure_agent()
     session.open_decision(ask("outside", kind="setup"))

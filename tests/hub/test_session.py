@@ -29,6 +29,7 @@ from dragoman.hub.events import (
     SessionClosed,
     SettingsChanged,
     ToolCalled,
+    ToolEnded,
     TurnEnded,
     TurnStarted,
 )
@@ -476,6 +477,17 @@ async def test_closing_while_a_turn_runs_ends_the_turn_first(hub: Hub) -> None:
     kinds = [type(fact) for fact in await hub.facts(session)]
     assert kinds[-2:] == [TurnEnded, SessionClosed]
     assert kinds.count(TurnStarted) == 1
+
+
+async def test_closing_gives_every_open_call_its_one_result(hub: Hub) -> None:
+    """Invariant 6: also a call that a detector saw outside any turn."""
+    session = await hub.create("puppet")
+    session.record(ToolCalled(call="c", tool="Bash"))
+    await session.close("test")
+    facts = await hub.facts(session)
+    ended = next(fact for fact in facts if isinstance(fact, ToolEnded))
+    assert (ended.call, ended.tool, ended.status) == ("c", "Bash", "interrupted")
+    assert not session.shown.unsettled
 
 
 async def test_a_session_without_a_terminal_has_nothing_to_write_to(hub: Hub) -> None:

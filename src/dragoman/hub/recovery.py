@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from .events import AgentExited, AnyFact, DecisionResolved, Problem, StateChanged, ToolEnded, TurnEnded
+from .events import AgentExited, AnyFact, DecisionResolved, StateChanged, ToolEnded, TurnEnded
 from .state import SessionState
-from .turns import settle_turn
+from .turns import dangling_calls, settle_turn
 
 SERVER_LOST = "server-lost"
-_LOST = Problem(code="interrupted", message="the server was lost")
 
 
 def facts_after_loss(state: SessionState) -> list[AnyFact]:
     """The facts that close what the lost server left open, in the order a live server would have used."""
     facts = settle_turn(state, reason="interrupted")
-    facts += [
-        ToolEnded(call=call.call, tool=call.tool, status="interrupted", turn=call.turn, problem=_LOST)
-        for call in state.calls.values()
-        if state.turn is None or call.turn != state.turn.turn
-    ]
+    ended = {fact.call for fact in facts if isinstance(fact, ToolEnded)}
+    facts += [end for end in dangling_calls(state, "the server was lost") if end.call not in ended]
     told = {fact.decision for fact in facts if isinstance(fact, DecisionResolved)}
     facts += [
         DecisionResolved(decision=decision, outcome="cancelled", reason=SERVER_LOST)

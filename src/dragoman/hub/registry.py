@@ -12,7 +12,16 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from .clock import Clock, IdSource, SystemClock, random_id
-from .errors import DataFolderError, Gone, HubError, InvalidRequest, LimitReached, NotPermitted, UnknownSession
+from .errors import (
+    DataFolderError,
+    Gone,
+    HubError,
+    InvalidRequest,
+    LimitReached,
+    NotPermitted,
+    StorageUnavailable,
+    UnknownSession,
+)
 from .events import Event, Json, SessionCreated
 from .journal import Journal, SessionRow
 from .limits import HubLimits
@@ -52,7 +61,7 @@ class Registry:
         self._ids = ids
         self._factories = {factory.kind: factory for factory in factories}
         self._tasks = TaskOwner("hub")
-        self._parts = SessionParts(journal, self.clock, ids, self.limits, self._tasks)
+        self._parts = SessionParts(journal, self.clock, ids, self.limits, self._tasks, self._live_count)
         self._rows: dict[str, SessionRow] = {}
         self._loaded: OrderedDict[str, Session] = OrderedDict()
         # Whoever still holds a session that left ``_loaded`` must share it with whoever asks for it next: a log has one
@@ -61,6 +70,7 @@ class Registry:
         self._trimming: asyncio.TimerHandle | None = None
         self._loading: dict[str, asyncio.Task[Session]] = {}
         self._watchers: dict[object, RegistryWatcher] = {}
+        self._creating = 0
         self._closing = False
 
     # Life
@@ -70,7 +80,7 @@ class Registry:
 
         Raises ``DataFolderError`` when the store cannot be used.
         """
-        for row in await self.journal.open(self._committed):
+        for row in sorted(await self.journal.open(self._committed), key=lambda row: row.created_at):
             self._rows[row.session] = row
         unsettled = [row.session for row in self._rows.values() if row.unsettled]
         await asyncio.gather(*(self._recover(session) for session in unsettled))
@@ -79,6 +89,8 @@ class Registry:
     async def stop_sessions(self, budget: float) -> None:
         """End every turn and program within ``budget`` seconds; logs stay open for the next server."""
         self._closing = True
+        for session in self._loaded.values():
+            session.closing = True
         live = [session for session in self._loaded.values() if session.state.unsettled]
         results = await asyncio.gather(*(session.stop(budget) for session in live), return_exceptions=True)
         for session, result in zip(live, results, strict=True):
@@ -110,21 +122,21 @@ class Registry:
     ) -> Session:
         """Make a session; returns once that is durable. It is not started.
 
-        Raises ``InvalidRequest`` (unknown kind, missing folder, what the agent refuses), ``LimitReached``.
+        Raises ``InvalidRequest`` (unknown kind, missing folder, what the agent refuses), ``LimitReached``,
+        ``StorageUnavailable``.
         """
         if Right.WRITE not in principal.rights or principal.only is not None:
             raise NotPermitted(Right.WRITE)
         if self._closing:
             raise LimitReached("the server stops")
+        if self.journal.problem is not None:
+            raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
         factory = self._factory(kind)
         folder = _checked_folder(cwd)
         given = dict(options or {})
         public = factory.validate(agent, cwd, given)
-        if len(self._rows) >= self.limits.sessions:
+        if len(self._rows) + self._creating >= self.limits.sessions:
             raise LimitReached(f"{self.limits.sessions} sessions are stored (sessions)")
-        session = Session(SessionState(session=self._ids()), factory, self._parts)
-        factory.adopt(session.id, given)
-        self._keep(session)
         fact = SessionCreated(
             kind=kind,
             agent=agent,
@@ -134,7 +146,24 @@ class Registry:
             options=public,
             settings=settings or {},
         )
-        await session.acknowledged(session.record(fact))
+        self._creating += 1
+        try:
+            return await self._begin(factory, fact, given)
+        finally:
+            self._creating -= 1
+
+    async def _begin(self, factory: AgentFactory, fact: SessionCreated, given: dict[str, Json]) -> Session:
+        session = Session(SessionState(session=self._ids()), factory, self._parts)
+        try:
+            factory.adopt(session.id, given)
+            event = session.record(fact)
+        except (OSError, HubError) as problem:
+            factory.dropped(session.id)
+            if isinstance(problem, HubError):
+                raise
+            raise StorageUnavailable(f"what belongs to a session cannot be kept: {problem.strerror}") from problem
+        self._keep(session)
+        await session.acknowledged(event)
         return session
 
     def rows(self, principal: Principal) -> list[SessionRow]:
@@ -162,7 +191,8 @@ class Registry:
         self.row(principal, session)
         loaded = await self._load(session)
         await loaded.close("deleted", by=principal.id)
-        await self._drop(loaded)
+        self.row(principal, session)  # somebody else's delete may have been faster
+        await self._drop(loaded.row())
 
     def watch(self, watcher: RegistryWatcher) -> Callable[[], None]:
         """Be told of changed rows until the returned function is called."""
@@ -176,7 +206,8 @@ class Registry:
 
     async def newest(self, principal: Principal, limit: int) -> list[tuple[str, Event]]:
         """The newest events over all sessions this principal may see, oldest first."""
-        seen = None if principal.only is None else [row.session for row in self.rows(principal)]
+        everything = principal.only is None and Right.READ in principal.rights
+        seen = None if everything else [row.session for row in self.rows(principal)]
         return await self.journal.newest(limit, seen)
 
     async def alias(self, dialect: str, principal: Principal, name: str) -> str | None:
@@ -194,9 +225,16 @@ class Registry:
 
     def live(self) -> list[Session]:
         """The loaded sessions with something unsettled, oldest first."""
-        return [session for session in self._loaded.values() if session.state.unsettled]
+        live = [session for session in self._loaded.values() if session.state.unsettled]
+        return sorted(live, key=lambda session: session.state.created_at)
 
     # Inside
+
+    def _live_count(self) -> int:
+        """How many sessions have a live executor or an open turn; all of them are loaded."""
+        if len(self._loaded) < self.limits.live_sessions:
+            return len(self._loaded)
+        return sum(1 for session in self._loaded.values() if session.live)
 
     def _factory(self, kind: str) -> AgentFactory:
         factory = self._factories.get(kind)
@@ -213,29 +251,42 @@ class Registry:
         if loading is None:
             loading = self._tasks.start(self._fold(session), f"load:{session}")
             self._loading[session] = loading
-        try:
-            return await asyncio.shield(loading)
-        finally:
-            self._loading.pop(session, None)
+            # Not when a caller is done waiting: the others would load a second object, and a log has one writer.
+            loading.add_done_callback(lambda _: self._loading.pop(session, None))
+        return await asyncio.shield(loading)
 
     async def _fold(self, session: str) -> Session:
         """Rebuild a session from its newest snapshot and the events after it."""
-        state = SessionState(session=session)
-        snapshot = await self.journal.snapshot(session)
-        if snapshot is not None:
-            state = decode_snapshot(session, snapshot.seq, snapshot.data)
+        state = await self._newest_state(session)
         while batch := await self.journal.read(session, state.seq, self.limits.read_batch):
             for event in batch:
                 state.apply(event)
+        row = self._rows.get(session)
+        if row is None or row.dropped_at is not None:
+            raise Gone(session, None)  # dropped while it was read
         loaded = Session(state, self._factory(state.kind), self._parts)
+        loaded.closing = self._closing
         self._keep(loaded)
         return loaded
+
+    async def _newest_state(self, session: str) -> SessionState:
+        """The state of the newest stored snapshot. One that cannot be used only costs a longer fold."""
+        snapshot = await self.journal.snapshot(session)
+        if snapshot is not None:
+            try:
+                return decode_snapshot(session, snapshot.seq, snapshot.data)
+            except DataFolderError as problem:
+                log.warning("%s; its whole log is read instead", problem)
+        return SessionState(session=session)
 
     def _keep(self, session: Session) -> None:
         """Hold a session in memory, as the most recently used one."""
         self._objects[session.id] = session
         self._loaded[session.id] = session
         self._loaded.move_to_end(session.id)
+        self._trim_soon()
+
+    def _trim_soon(self) -> None:
         if len(self._loaded) > self.limits.loaded_idle and self._trimming is None:
             self._trimming = asyncio.get_running_loop().call_later(TRIM_DELAY, self._trim)
 
@@ -246,7 +297,8 @@ class Registry:
             session.record(fact, settling=True)
         await session.durable(session.head)
         log.warning("session %s was left open by a lost server and is put right", session.id)
-        self._tasks.start(self._factory(session.state.kind).recover(session, lost), f"recover:{session.id}")
+        recovering = self._factory(session.state.kind).recover(session, lost)
+        session.recovering = self._tasks.start(recovering, f"recover:{session.id}")
         session.resume_queue()
 
     def _committed(self, heads: Mapping[str, int]) -> None:
@@ -258,6 +310,7 @@ class Registry:
                 self._keep(known)
             known.committed(seq)
             self._changed(known.row())
+        self._trim_soon()
 
     def _changed(self, row: SessionRow) -> None:
         before = self._rows.get(row.session)
@@ -265,7 +318,10 @@ class Registry:
         if before is not None and _looks_alike(before, row):
             return
         for watcher in tuple(self._watchers.values()):
-            watcher(row)
+            try:
+                watcher(row)
+            except Exception:
+                log.exception("a watcher failed")
 
     def _trim(self) -> None:
         """Let the longest unused settled sessions go, down to the named limit."""
@@ -274,14 +330,18 @@ class Registry:
         for name in idle[: max(0, len(idle) - self.limits.loaded_idle)]:
             self._loaded.pop(name).store_snapshot()
 
-    async def _drop(self, session: Session) -> None:
-        row = msgspec.structs.replace(session.row(), dropped_at=self.clock.now(), unsettled=False)
-        self._loaded.pop(session.id, None)
-        self._objects.pop(session.id, None)
+    async def _drop(self, row: SessionRow) -> None:
+        if self.journal.full:
+            raise StorageUnavailable("the journal does not keep up; nothing was dropped")
+        row = msgspec.structs.replace(row, dropped_at=self.clock.now(), unsettled=False)
+        self._loaded.pop(row.session, None)
+        self._objects.pop(row.session, None)
         # From here on it is gone for everyone, also when the journal can say so only later.
         self._changed(row)
         await self.journal.drop(row)
-        self._factory(session.state.kind).dropped(session.id)
+        factory = self._factories.get(row.kind)
+        if factory is not None:
+            factory.dropped(row.session)
 
     async def _retain(self) -> None:
         """Every hour: drop closed logs past their time, forget old tombstones."""
@@ -297,13 +357,16 @@ class Registry:
         now = self.clock.now()
         keep = self.limits.retention_days * _DAY
         stones = self.limits.tombstone_days * _DAY
-        for row in list(self._rows.values()):
+        for session in list(self._rows):
+            row = self._rows.get(session)
+            if row is None:
+                continue
             if row.dropped_at is not None:
                 if now - row.dropped_at > stones:
-                    await self.journal.forget(row.session)
-                    self._rows.pop(row.session, None)
+                    await self.journal.forget(session)
+                    self._rows.pop(session, None)
             elif keep and row.status == "closed" and now - row.changed_at > keep:
-                await self._drop(await self._load(row.session))
+                await self._drop(row)
 
 
 def _checked_folder(cwd: str) -> Path:

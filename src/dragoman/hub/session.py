@@ -9,6 +9,7 @@ its cursor).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
@@ -52,13 +53,15 @@ from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Terminal
 from .state import SessionState, decode_state, encode_state
 from .tasks import TaskOwner
-from .turns import Receipt, TurnRunner
+from .turns import Receipt, TurnRunner, dangling_calls
 
 if TYPE_CHECKING:
     from .journal import SessionRow
 
 _WIDENING = frozenset({"mode"})
 """Settings by which an agent may be allowed more than before."""
+
+log = logging.getLogger("dragoman.session")
 
 WhenBusy = Literal["refuse", "queue", "steer"]
 """What ``submit`` does while a turn runs."""
@@ -72,6 +75,7 @@ class SessionParts(msgspec.Struct, frozen=True):
     ids: IdSource
     limits: HubLimits
     tasks: TaskOwner
+    live_count: Callable[[], int]
 
 
 class Session:
@@ -82,8 +86,10 @@ class Session:
         self.state = state
         self.shown = decode_state(encode_state(state))
         self.closing = False
+        self.recovering: asyncio.Task[None] | None = None
         self.journal, self.clock, self.ids = parts.journal, parts.clock, parts.ids
         self.limits, self.tasks = parts.limits, parts.tasks
+        self._live_count = parts.live_count
         self._factory = factory
         self._agent: Agent | None = None
         self._tail = Tail(parts.limits, state.seq)
@@ -109,6 +115,11 @@ class Session:
     def terminal(self) -> Terminal | None:
         """The terminal, for an agent that has one (also after its program ended)."""
         return self.ensure_agent().terminal
+
+    @property
+    def live(self) -> bool:
+        """Whether something runs: an executor or a turn."""
+        return self.state.executor is not None or self.state.turn is not None
 
     @property
     def idle(self) -> bool:
@@ -261,6 +272,7 @@ class Session:
             self._admit(principal, Right.WRITE)  # the session may have been closed meanwhile
         agent.check(prompt)
         self._check_room(prompt, when_busy)
+        self._check_live()
         event = self.record(prompt)
         self._turns.start_next()
         running = self.state.turn
@@ -316,8 +328,12 @@ class Session:
     async def start(self, principal: Principal) -> None:
         """Start the executor (again). Raises ``AlreadyRunning``, ``InvalidRequest`` when it cannot be started."""
         self._admit(principal, Right.WRITE)
-        agent = self.ensure_agent()
-        await agent.start()
+        self._check_live()
+        if self.recovering is not None:
+            # What a lost server left running is told from the new program by nothing but time.
+            await asyncio.wait({self.recovering})
+            self._admit(principal, Right.WRITE)
+        await self.ensure_agent().start()
         await self.durable(self.head, limit=self.limits.ack_seconds)
 
     async def end_executor(self, budget: float = 2.0) -> None:
@@ -340,6 +356,8 @@ class Session:
                 self.record(PromptWithdrawn(prompt=prompt.prompt, reason="closed"), settling=True)
             for decision in list(self.state.decisions):
                 self._resolve(decision, "cancelled", reason="closed")
+            for fact in dangling_calls(self.state, "the session was closed"):
+                self.record(fact, settling=True)
             self.record(SessionClosed(reason=reason, by=by), settling=True)
         await self.durable(self.head, limit=self.limits.ack_seconds)
         self.store_snapshot()
@@ -413,6 +431,10 @@ class Session:
         if self.journal.problem is not None:
             raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
 
+    def _check_live(self) -> None:
+        if not self.live and self._live_count() >= self.limits.live_sessions:
+            raise LimitReached(f"{self.limits.live_sessions} sessions run (live_sessions)")
+
     def _check_room(self, prompt: PromptSubmitted, when_busy: WhenBusy) -> None:
         if self.state.turn is not None and when_busy == "refuse":
             raise Busy(self.state.turn.turn)
@@ -466,7 +488,10 @@ class Session:
         if self._waiters.resolve(fact.decision, fact.outcome, answer):
             return
         if self._agent is not None:
-            self._agent.resolved(fact, answer)
+            try:
+                self._agent.resolved(fact, answer)
+            except Exception:
+                log.exception("the agent of session %s did not take the outcome of %s", self.id, fact.decision)
 
     def _expire_later(self, opened: DecisionOpened) -> None:
         assert opened.expires_at is not None

@@ -192,19 +192,24 @@ class TurnRunner:
 
 def settle_turn(state: SessionState, *, reason: str) -> list[AnyFact]:
     """The facts that close what the open turn leaves behind: its decisions, then its dangling tool calls."""
-    turn = state.turn.turn if state.turn is not None else None
+    if state.turn is None:
+        return []
+    turn = state.turn.turn
     decisions: list[AnyFact] = [
         DecisionResolved(decision=opened.decision, outcome="cancelled", reason=reason)
         for opened in state.decisions.values()
-        if turn is not None and opened.turn == turn
+        if opened.turn == turn
     ]
-    problem = Problem(code="interrupted", message=f"the turn was {reason}")
-    calls: list[AnyFact] = [
+    return decisions + [end for end in dangling_calls(state, f"the turn was {reason}") if end.turn == turn]
+
+
+def dangling_calls(state: SessionState, why: str) -> list[ToolEnded]:
+    """The one marked result of every call that will get no other."""
+    problem = Problem(code="interrupted", message=why)
+    return [
         ToolEnded(call=open_.call, tool=open_.tool, status="interrupted", turn=open_.turn, problem=problem)
         for open_ in state.calls.values()
-        if open_.turn == turn
     ]
-    return decisions + calls
 
 
 class Receipt(msgspec.Struct, frozen=True):

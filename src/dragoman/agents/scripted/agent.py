@@ -108,13 +108,14 @@ class _Run:
         self._add("reasoning", text)
 
     async def _burst(self, argument: str) -> None:
-        count = int(argument)
+        count = int(_number(argument))
         await self._stream("text", [f"delta {n} " for n in range(count)])
         self._add("assistant", f"{count} deltas")
 
     async def _pace(self, argument: str) -> None:
-        count, _, pause = argument.partition(" ")
-        await self._stream("text", [f"delta {n} " for n in range(int(count))], pause=float(pause or 1) / 1000)
+        number, _, pause = argument.partition(" ")
+        count = int(_number(number))
+        await self._stream("text", [f"delta {n} " for n in range(count)], pause=_number(pause or "1") / 1000)
         self._add("assistant", f"{count} deltas")
 
     async def _tool(self, argument: str) -> None:
@@ -134,11 +135,10 @@ class _Run:
         if answer is None:
             await self._say("nobody answered")
             return
-        chosen = options[answer.option - 1] if answer.option and options else answer.text
-        await self._say(f"answer: {chosen}")
+        await self._say(f"answer: {_chosen(answer, options)}")
 
     async def _sleep(self, argument: str) -> None:
-        await asyncio.sleep(float(argument) / 1000)
+        await asyncio.sleep(_number(argument) / 1000)
 
     async def _wait(self, _: str) -> None:
         await asyncio.get_running_loop().create_future()
@@ -200,6 +200,25 @@ class _Run:
             return await self._turn.decide(opened)
         except DecisionClosed:
             return None
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e9:
+        raise TurnFailed(Problem(code="bad_script", message=f"not a number: {text!r}"))
+    return number
+
+
+def _chosen(answer: Answer, options: list[str]) -> str:
+    """What was said, in words."""
+    if answer.option is not None:
+        return options[answer.option - 1] if options else str(answer.option)
+    if answer.text is not None:
+        return answer.text
+    return ", ".join(answer.choices or [_chosen(given, options) for given in answer.answers])
 
 
 def _words(text: str) -> list[str]:

@@ -10,13 +10,21 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.hub.errors import AlreadyRunning, InvalidRequest, LimitReached, Unsupported
+from dragoman.hub.errors import (
+    AlreadyRunning,
+    Closed,
+    InvalidRequest,
+    LimitReached,
+    StorageUnavailable,
+    Unsupported,
+)
 from dragoman.hub.events import (
     AgentExited,
     AgentStarted,
     Answer,
     AnyFact,
     DecisionResolved,
+    Event,
     LogWritten,
     Notified,
     PromptSubmitted,
@@ -114,7 +122,7 @@ class TerminalFactory:
         (report,) = await end_orphans([program], schedule=self.settings.schedule, processes=self.processes)
         line = _orphan_line(report)
         if line:
-            session.record(LogWritten(line=line, level="warning"))
+            session.record(LogWritten(line=line, level="warning"), settling=True)
             log.warning("session %s: %s", session.id, line)
 
     def dropped(self, session: str) -> None:
@@ -148,38 +156,56 @@ class TerminalAgent:
     # Agent
 
     async def start(self) -> None:
-        """Spawn the program. Raises ``AlreadyRunning``, ``InvalidRequest``, ``LimitReached``."""
+        """Spawn the program. Raises ``AlreadyRunning``, ``InvalidRequest``, ``LimitReached``, ``StorageUnavailable``.
+
+        It runs at once, but its bytes wait until its start is durable.
+        """
         async with self._starting:
             if not self._over.is_set():
                 raise AlreadyRunning("the program runs already")
             factory = self._factory
             if factory.running >= factory.settings.live:
                 raise LimitReached(f"{factory.settings.live} programs run (terminal.live)")
-            await self._launch()
+            factory.running += 1
+            try:
+                await self._launch(self._session.state.runs + 1)
+            except BaseException as problem:
+                factory.running -= 1
+                if isinstance(problem, (OSError, msgspec.MsgspecError)):
+                    raise StorageUnavailable(f"what is kept for this session cannot be used: {problem}") from problem
+                raise
+            self._started(self._session.state.runs + 1)
 
-    async def _launch(self) -> None:
-        session, factory, run = self._session, self._factory, self._session.state.runs + 1
-        recorded = factory.settings.record if self._options.record is None else self._options.record
+    async def _launch(self, run: int) -> None:
+        session, settings = self._session, self._factory.settings
+        recorded = settings.record if self._options.record is None else self._options.record
         recording = None
         if recorded:
-            recording = await self._shelf.record(run, *self._size, session.state.title, factory.settings.term)
+            recording = await self._shelf.record(run, *self._size, session.state.title, settings.term)
         try:
+            self._check_open()  # it may have been closed while the recording was made
             self.terminal.launch(
                 self._options.command,
                 cwd=session.state.cwd,
                 env=self._environment(),
                 size=self._size,
                 recording=recording,
-                processes=factory.processes,
+                processes=self._factory.processes,
             )
         except BaseException:
             if recording is not None:
                 await recording.close()
+                self._shelf.discard_recording()
             raise
-        factory.running += 1
+
+    def _check_open(self) -> None:
+        if self._session.closing:
+            raise Closed(self._session.id)
+
+    def _started(self, run: int) -> None:
         self._over.clear()
         self._closing = False
-        self._record(
+        started = self._record(
             AgentStarted(
                 pid=self.terminal.pid,
                 pid_start=self.terminal.pid_start,
@@ -190,6 +216,12 @@ class TerminalAgent:
                 run=run,
             )
         )
+        self._session.tasks.start(self._begin(started.seq), f"begin:{self._session.id}")
+
+    async def _begin(self, seq: int) -> None:
+        """Show nobody a byte whose offset a crash would give away again: its reservation comes first (invariant 7)."""
+        await self._session.durable(seq)
+        self.terminal.begin()
 
     def _environment(self) -> dict[str, str]:
         session, factory = self._session.id, self._factory
@@ -215,9 +247,10 @@ class TerminalAgent:
         if self._over.is_set():
             return
         self._closing = True
-        await self.terminal.terminate(self._factory.settings.schedule.within(budget))
+        self.terminal.begin()
         try:
             async with asyncio.timeout(budget):
+                await self.terminal.terminate(self._factory.settings.schedule.within(budget))
                 await self._over.wait()
         except TimeoutError:
             log.warning("session %s: its program could not be ended within %.1f s", self._session.id, budget)
@@ -229,8 +262,7 @@ class TerminalAgent:
 
     def found(self, finding: Finding) -> None:
         if isinstance(finding, Title):
-            if finding.text != self._session.state.window_title:
-                self._note("title", TerminalTitled(title=finding.text, tape_offset=finding.offset))
+            self._note("title", TerminalTitled(title=finding.text, tape_offset=finding.offset))
         elif isinstance(finding, Notification) and finding.kind == "message":
             text = f"{finding.title}: {finding.text}" if finding.title else finding.text
             self._note("notification", Notified(message=text, kind="terminal"))
@@ -267,22 +299,27 @@ class TerminalAgent:
             log.warning("session %s: its tape is not kept: %s", self._session.id, problem)
         finally:
             self._factory.running -= 1
-            cause = "closed" if self._closing else "signal" if signal is not None else "exit"
-            self._record(
-                AgentExited(
-                    cause=cause,
-                    code=code,
-                    signal=signal,
-                    tape_offset=terminal.tape.end,
-                    bytes_read=terminal.tape.end,
-                    bytes_written=terminal.bytes_written,
-                )
-            )
-            self._move("exited", "process:exit")
+            try:
+                self._exited(code, signal)
+            finally:
+                self._over.set()
             if saved:
                 terminal.put_tape_away()
             self._factory.memory.soon()
-            self._over.set()
+
+    def _exited(self, code: int | None, signal: int | None) -> None:
+        end = self.terminal.tape.end
+        self._record(
+            AgentExited(
+                cause="closed" if self._closing else "signal" if signal is not None else "exit",
+                code=code,
+                signal=signal,
+                tape_offset=end,
+                bytes_read=end,
+                bytes_written=self.terminal.bytes_written,
+            )
+        )
+        self._move("exited", "process:exit")
 
     def _move(self, state: str, cause: str) -> None:
         before = self._session.state.status.state
@@ -290,11 +327,16 @@ class TerminalAgent:
             self._record(StateChanged(prev=before, next=state, cause=cause, tape_offset=self.terminal.tape.end))
 
     def _note(self, kind: str, fact: AnyFact) -> None:
-        self._notes.setdefault(kind, _Paced(self._record)).put(fact)
+        self._notes.setdefault(kind, _Paced(self._record_note)).put(fact)
 
-    def _record(self, fact: AnyFact) -> None:
+    def _record_note(self, fact: AnyFact) -> None:
+        # Compared only now: a title that was set and set back within the interval has not changed.
+        if not isinstance(fact, TerminalTitled) or fact.title != self._session.state.window_title:
+            self._record(fact)
+
+    def _record(self, fact: AnyFact) -> Event:
         """Record what the program did: it has happened, so it is taken even while the disk does not keep up."""
-        self._session.record(fact, settling=True)
+        return self._session.record(fact, settling=True)
 
 
 class _Paced:

@@ -22,6 +22,7 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._recording: Path | None = None
 
     def save_end(self, tape: RingTape, screen: StoredScreen) -> None:
         """Keep how it ended. Blocks on the disk; raises ``OSError``."""
@@ -69,9 +70,20 @@ class Shelf:
             return {}
 
     async def record(self, run: int, cols: int, rows: int, title: str, term: str) -> Recording:
-        """Begin to record a run."""
-        path = self._made() / f"run-{run}.cast"
+        """Begin to record a run. What a lost server recorded as this run, but did not get into the log, is kept too."""
+        folder = self._made()
+        path, again = folder / f"run-{run}.cast", 1
+        while path.exists():
+            again += 1
+            path = folder / f"run-{run}-{again}.cast"
+        self._recording = path
         return await Recording.start(path, cols=cols, rows=rows, title=title, term=term)
+
+    def discard_recording(self) -> None:
+        """Remove the recording that was begun last: the run never came to be."""
+        if self._recording is not None:
+            self._recording.unlink(missing_ok=True)
+            self._recording = None
 
     def remove(self) -> None:
         """The session's log is gone: so is all of this."""

@@ -130,7 +130,8 @@ class PtyTerminal:
 
     def press(self, keys: Sequence[str]) -> int:
         data = encode_keys(keys)
-        self.write(data)
+        if self._pty is not None:
+            self._pty.write(data)  # F3 with a modifier looks like an answer, and is none
         return len(data)
 
     def resize(self, cols: int, rows: int, by: str | None = None) -> None:
@@ -176,7 +177,7 @@ class PtyTerminal:
         recording: Recording | None,
         processes: ProcessTable,
     ) -> None:
-        """Start the program. Raises what ``Pty.spawn`` raises, changing nothing."""
+        """Start the program; its bytes wait for ``begin``. Raises what ``Pty.spawn`` raises, changing nothing."""
         check_size(*size)
         pty = Pty.spawn(
             command,
@@ -190,6 +191,7 @@ class PtyTerminal:
             schedule=self._settings.schedule,
             processes=processes,
         )
+        pty.pause()
         self._tape, self._put_away = self.tape, False
         self._written_before = self.bytes_written
         self._pty, self._size, self._recording = pty, size, recording
@@ -203,6 +205,11 @@ class PtyTerminal:
                 seq=self._last_screen.seq,
                 tape_offset=self._tape.end,
             )
+
+    def begin(self) -> None:
+        """Take the program's bytes."""
+        if self._pty is not None:
+            self._pty.resume()
 
     async def terminate(self, schedule: KillSchedule) -> bool:
         """End the program and all that descends from it; True once it is gone."""
