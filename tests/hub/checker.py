@@ -88,6 +88,7 @@ class _Reading:
         self._live = False
         self._run = 0
         self._state = "starting"
+        self._began = 0
         self._offset = 0
         self._reserved: int | None = None
 
@@ -101,8 +102,8 @@ class _Reading:
             (event.seq == 1) == isinstance(fact, SessionCreated), "session.created is the first fact, and only it"
         )
         if self._closed:
-            late = self._lived_on and self._state != "exited"
-            self._need(late and isinstance(fact, LATE), "comes after session.closed")
+            late = isinstance(fact, LogWritten) or (self._state != "exited" and isinstance(fact, LATE))
+            self._need(self._lived_on and late, "comes after session.closed")
         turn = getattr(fact, "turn", None)
         if turn is not None and not isinstance(fact, TurnStarted):
             self._need(turn == self._turn, f"speaks of turn {turn}, but {self._turn} is open")
@@ -146,7 +147,11 @@ class _Reading:
 
     def _read_offset(self, fact: object) -> None:
         offset = getattr(fact, "tape_offset", None)
-        if offset is not None:
+        if isinstance(fact, AgentStarted):
+            self._began = offset or 0
+        if isinstance(fact, TerminalTitled):  # paced: it may be told after what came later
+            self._need(offset >= self._began, f"tape offset {offset} lies before this run's first")
+        elif offset is not None:
             self._need(offset >= self._offset, f"tape offset {offset} lies before {self._offset}")
             self._offset = offset
         reserved = getattr(fact, "tape_reserved", None)

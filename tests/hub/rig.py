@@ -178,7 +178,7 @@ class OnDisk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._life = 0
-        self._home().mkdir()
+        self._home().mkdir(parents=True)
 
     def _home(self) -> Path:
         return self.folder / f"life-{self._life}"

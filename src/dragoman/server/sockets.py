@@ -22,6 +22,13 @@ SEND_BUFFER = 256 * 1024
 """SO_SNDBUF of every connection: what the kernel may hold for a client that does not read."""
 
 
+DISCARD_SILENCE = 0.2
+"""Seconds without a byte after which a peer that broke the protocol has read our close."""
+
+DISCARD_LIMIT = 5.0
+"""Seconds for which such a peer may go on sending."""
+
+
 class SocketUser(Protocol):
     """What is told of a socket's life once it is attached."""
 
@@ -36,6 +43,8 @@ class Socket(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._user: SocketUser | None = None
+        self._broken = False
+        self._give_up_at = 0.0
         self.last_heard = self.loop.time()
         self.bytes_sent = 0
 
@@ -115,6 +124,9 @@ class Socket(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_heard = self.loop.time()
+        if self._broken:
+            self._discard_until_silent()
+            return
         super().data_received(data)
 
     def send_receive_event_to_app(self) -> None:
@@ -148,8 +160,22 @@ class Socket(WebSocketsSansIOProtocol):
         self._tell_gone()
 
     def handle_parser_exception(self) -> None:
-        super().handle_parser_exception()
+        """Say why (1002, 1007, 1009) and let the peer read it: closing now, with its bytes unread, would reset that."""
+        close = self.conn.close_sent
+        code, reason = (close.code, close.reason) if close is not None else (1002, "")
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = self._broken = True
+        self.resume_receiving()
+        self._give_up_at = self.loop.time() + DISCARD_LIMIT
+        self._discard_until_silent()
         self._tell_gone()
+
+    def _discard_until_silent(self) -> None:
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        left = max(0.0, self._give_up_at - self.loop.time())
+        self.close_timer = self.loop.call_later(min(DISCARD_SILENCE, left), self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
