@@ -52,7 +52,6 @@ from tests.hub.rig import Hub, InMemory, OnDisk, proven, rewrite, turns_of_the_l
 
 from .pty_rig import alive, python, until
 
-
 BOTH_LOOPS = True
 
 
@@ -388,6 +387,34 @@ async def test_a_program_that_never_got_its_start_onto_the_disk_can_be_closed(ma
     assert session.state.executor is None
     programs.hub.journal.heal()
     await asyncio.gather(starting, closing)
+
+
+async def test_a_crash_under_a_running_program_ends_it_and_gives_no_offset_twice(make: Make) -> None:
+    """Invariants 6 and 7, with a program that is really there."""
+    programs = await make()
+    session = await programs.create(*shell("printf hello; cat"))
+    viewer = Viewer(session)
+    await session.start(LOCAL)
+    await viewer.sees("hello")
+    assert session.shown.executor is not None
+    pid = session.shown.executor.pid
+    assert pid is not None
+    await programs.hub.crash()
+    fresh = TerminalFactory(programs.factory.settings, folder=programs.folder, url=programs.factory.url)
+    programs.hub.factories[-1] = fresh
+    await programs.hub.open()
+    session = await programs.hub.get(session)
+    await session.start(LOCAL)
+    assert not alive(pid)
+    (first, second) = await programs.facts(session, AgentStarted)
+    assert second.tape_offset == first.tape_reserved
+    assert session.shown.executor is not None
+    assert session.shown.executor.pid is not None
+    assert alive(session.shown.executor.pid)
+    await turns_of_the_loop()
+    assert session.terminal is not None
+    assert session.terminal.tape.start == first.tape_reserved
+    assert fresh.running == 1
 
 
 async def test_what_a_lost_server_left_running_is_ended_and_said(make: Make) -> None:

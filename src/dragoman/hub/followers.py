@@ -17,7 +17,7 @@ from .events import Event, PartDelta, encode_fact
 
 if TYPE_CHECKING:
     from .limits import HubLimits
-    from .session import Session
+    from .log import SessionLog
 
 
 log = logging.getLogger("dragoman.followers")
@@ -64,7 +64,7 @@ def _weight(event: Event) -> int:
 class Follower:
     """One reader's place in one session's log."""
 
-    def __init__(self, session: Session, after: int) -> None:
+    def __init__(self, session: SessionLog, after: int) -> None:
         self._session = session
         self.cursor = after
 

@@ -25,10 +25,11 @@ from .errors import (
 from .events import Event, Json, SessionCreated
 from .journal import Journal, SessionRow
 from .limits import HubLimits
+from .log import SessionParts
 from .permissions import Principal, Right
 from .ports import AgentFactory
 from .recovery import facts_after_loss
-from .session import Session, SessionParts
+from .session import Session
 from .state import SessionState, decode_state
 from .tasks import TaskOwner
 

@@ -1,29 +1,20 @@
 """A session: one agent in one folder, with one ordered log and a single writer.
 
-Commands and agents run on the event loop; ``record`` stamps, folds and queues a fact in one step without waiting, so
-whatever checks the state and then records is atomic. Others see a fact only once it is durable: ``state`` is the fold
-of all that is recorded (what commands decide on), ``shown`` the fold of what is durable (what anyone may be told, with
-its cursor).
+``SessionLog`` is the log with its readers; here are the commands that any client may give, and what an agent may ask.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import msgspec
-
-from .clock import Clock, IdSource
 from .decisions import DecisionWaiters, check_answer
 from .errors import (
     AlreadyResolved,
     Busy,
     Closed,
     ConflictingRepeat,
-    Gone,
     InvalidRequest,
     LimitReached,
     NotRunning,
@@ -46,17 +37,11 @@ from .events import (
     SessionClosed,
     SettingsChanged,
 )
-from .followers import Follower, Tail, Watchers
-from .journal import Journal, Snapshot
-from .limits import HubLimits
+from .log import SessionLog, SessionParts, key_of
 from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Terminal
-from .state import SessionState, decode_state, encode_state
-from .tasks import TaskOwner
+from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
-
-if TYPE_CHECKING:
-    from .journal import SessionRow
 
 _WIDENING = frozenset({"mode"})
 """Settings by which an agent may be allowed more than before."""
@@ -67,49 +52,22 @@ WhenBusy = Literal["refuse", "queue", "steer"]
 """What ``submit`` does while a turn runs."""
 
 
-class SessionParts(msgspec.Struct, frozen=True):
-    """What every session of a hub shares."""
-
-    journal: Journal
-    clock: Clock
-    ids: IdSource
-    limits: HubLimits
-    tasks: TaskOwner
-    live_count: Callable[[], int]
-
-
-class Session:
+class Session(SessionLog):
     """See the module. Made by the registry only."""
 
     def __init__(self, state: SessionState, factory: AgentFactory, parts: SessionParts) -> None:
-        self.id = state.session
-        self.state = state
-        self.shown = decode_state(encode_state(state))
+        super().__init__(state, parts)
         self.closing = False
         self.recovering: asyncio.Task[None] | None = None
-        self.journal, self.clock, self.ids = parts.journal, parts.clock, parts.ids
-        self.limits, self.tasks = parts.limits, parts.tasks
         self._live_count = parts.live_count
         self._factory = factory
         self._agent: Agent | None = None
-        self._tail = Tail(parts.limits, state.seq)
-        self._pending: deque[Event] = deque()
-        self._acks: list[tuple[int, asyncio.Future[None]]] = []
-        self._keys: dict[str, int] = {}
-        self._asking = 0
-        self._watchers = Watchers()
         self._waiters = DecisionWaiters()
         self._secrets: dict[str, Answer] = {}
         self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._turns = TurnRunner(self)
-        self._snapshot_at = state.seq
 
-    # Reading
-
-    @property
-    def head(self) -> int:
-        """The newest ``seq`` recorded, durable or not."""
-        return self.state.seq
+    # What it is
 
     @property
     def terminal(self) -> Terminal | None:
@@ -124,114 +82,7 @@ class Session:
     @property
     def idle(self) -> bool:
         """Whether the session may leave memory: settled, durable, and watched by nobody."""
-        return not (self.state.unsettled or self._pending or len(self._watchers) or self._turns.running)
-
-    def row(self) -> SessionRow:
-        """The index row of what is shown."""
-        return self.shown.row()
-
-    def follow(self, after: int = 0) -> Follower:
-        """A reader that starts after ``after``. Raises ``InvalidRequest`` for a cursor beyond the log."""
-        if not 0 <= after <= self.shown.seq:
-            raise InvalidRequest(f"cursor {after} is not between 0 and {self.shown.seq}")
-        return Follower(self, after)
-
-    def recent(self, cursor: int, limit: int | None = None) -> list[Event] | None:
-        """Events after ``cursor`` from memory; None when memory does not reach back that far."""
-        if cursor >= self.shown.seq:
-            return []
-        return self._tail.after(cursor, limit or self.limits.read_batch)
-
-    async def read(self, cursor: int, limit: int | None = None) -> list[Event]:
-        """Events after ``cursor``, from wherever they are."""
-        limit = limit or self.limits.read_batch
-        events = self.recent(cursor, limit)
-        if events is None:
-            events = await self.journal.read(self.id, cursor, limit)
-            if not events:
-                raise Gone(self.id, None)
-        return events
-
-    async def read_back(self, before: int | None, limit: int) -> list[Event]:
-        """The newest events before ``before`` (or the newest of all), in ascending order."""
-        return await self.journal.read_back(self.id, self.shown.seq + 1 if before is None else before, limit)
-
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Be told of new durable events until the returned function is called."""
-        return self._watchers.add(callback)
-
-    # Recording
-
-    def record(self, fact: AnyFact, *, settling: bool = False) -> Event:
-        """Append a fact: stamped, folded, queued for the disk.
-
-        Raises, recording nothing: ``StorageUnavailable`` when the journal's queue is full, ``Closed`` in a closed
-        session, ``InvalidRequest`` for what no disk can hold, ``UnknownDecision`` for an outcome of a decision that is
-        not open. ``settling`` facts (the few that end a turn, a decision or an executor) are taken by a full journal
-        and a closed session too: without them the state would lie.
-        """
-        if not settling:
-            self._check_recordable()
-        if isinstance(fact, DecisionResolved) and fact.decision not in self.state.decisions:
-            raise UnknownDecision(fact.decision)
-        event = Event(self.head + 1, self.clock.now(), self.journal.epoch, fact)
-        key = _key_of(fact)
-        try:
-            self.state.apply(event)
-            self.journal.append(event, self.state.row(), key=key)
-        except Exception as problem:
-            self._unfold()
-            if isinstance(problem, StorageUnavailable):
-                raise
-            raise InvalidRequest(f"{type(fact).__name__} cannot be stored: {problem}") from problem
-        self._pending.append(event)
-        if key is not None:
-            self._keys[key] = event.seq
-        if isinstance(fact, DecisionOpened) and fact.expires_at is not None:
-            self._expire_later(fact)
-        return event
-
-    async def durable(self, seq: int, *, limit: float | None = None) -> None:
-        """Wait until ``seq`` is on disk; ``limit`` seconds at most, then ``StorageUnavailable``."""
-        if seq <= self.shown.seq:
-            return
-        ack = asyncio.get_running_loop().create_future()
-        self._acks.append((seq, ack))
-        try:
-            async with asyncio.timeout(limit):
-                await ack
-        except TimeoutError:
-            why = self.journal.problem or "the disk is slow"
-            raise StorageUnavailable(f"not yet on disk after {limit:g} s: {why}") from None
-
-    async def acknowledged(self, event: Event) -> Event:
-        """``event`` once it is durable: what every command waits for before it answers."""
-        await self.durable(event.seq, limit=self.limits.ack_seconds)
-        return event
-
-    def committed(self, seq: int) -> None:
-        """Called by the registry when everything up to ``seq`` is durable: now others may see it."""
-        fresh: list[Event] = []
-        while self._pending and self._pending[0].seq <= seq:
-            event = self._pending.popleft()
-            self.shown.apply(event)
-            self._tail.append(event)
-            fresh.append(event)
-        self._wake_acks(seq)
-        for event in fresh:
-            if isinstance(event.fact, DecisionResolved):
-                self._take_effect(event.fact)
-        if not self._asking:
-            self._keys = {key: at for key, at in self._keys.items() if at > seq}
-        self._watchers.tell()
-        if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
-            self.store_snapshot()
-
-    def store_snapshot(self) -> None:
-        """Keep the shown state on disk, so that the next load is short."""
-        if self.shown.seq > self._snapshot_at:
-            self._snapshot_at = self.shown.seq
-            self.journal.put_snapshot(self.id, Snapshot(self.shown.seq, encode_state(self.shown)))
+        return self.quiet and not (self.state.unsettled or self._turns.running)
 
     # Commands
 
@@ -265,9 +116,9 @@ class Session:
             detail=detail or {},
         )
         agent = self.ensure_agent()
-        key = _key_of(prompt)
+        key = key_of(prompt)
         if key is not None:
-            if (seq := await self._seq_of(key)) is not None:
+            if (seq := await self.seq_of(key)) is not None:
                 return await self._repeated(seq, prompt)
             self._admit(principal, Right.WRITE)  # the session may have been closed meanwhile
         agent.check(prompt)
@@ -412,18 +263,6 @@ class Session:
 
     # Inside
 
-    def _check_recordable(self) -> None:
-        if self.journal.full:
-            raise StorageUnavailable("the journal does not keep up; nothing was recorded")
-        if self.state.closed is not None:
-            raise Closed(self.id)
-
-    def _unfold(self) -> None:
-        """Take back what a fact that could not be appended has done to the state."""
-        self.state = decode_state(encode_state(self.shown))
-        for event in self._pending:
-            self.state.apply(event)
-
     def _admit(self, principal: Principal, right: Right) -> None:
         principal.check(self.id, right)
         if self.state.closed is not None or self.closing:
@@ -443,19 +282,6 @@ class Session:
         if len(prompt.text.encode(errors="surrogatepass")) > self.limits.prompt_bytes:
             raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
 
-    async def _seq_of(self, key: str) -> int | None:
-        """Where the fact with that key stands, durable or not; None if there is none."""
-        seq = self._keys.get(key)
-        if seq is not None:
-            return seq
-        # A twin may be recorded, and even become durable, while the journal is asked: until then its key is kept.
-        self._asking += 1
-        try:
-            seq = await self.journal.find_key(self.id, key)
-            return self._keys.get(key, seq)
-        finally:
-            self._asking -= 1
-
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:
         await self.durable(seq)
         first = (await self.read(seq - 1, 1))[0].fact
@@ -469,7 +295,7 @@ class Session:
         return Receipt(first.prompt, seq, disposition, turn, duplicate=True)
 
     async def _no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
-        seq = await self._seq_of(f"decision:{decision}")
+        seq = await self.seq_of(f"decision:{decision}")
         if seq is None:
             return UnknownDecision(decision)
         await self.durable(seq)
@@ -481,7 +307,13 @@ class Session:
         fact = DecisionResolved(decision=decision, outcome=outcome, **more)  # type: ignore[arg-type]
         return self.record(fact, settling=True)
 
-    def _take_effect(self, fact: DecisionResolved) -> None:
+    def _recorded(self, fact: AnyFact) -> None:
+        if isinstance(fact, DecisionOpened) and fact.expires_at is not None:
+            self._expire_later(fact)
+
+    def _became_durable(self, fact: AnyFact) -> None:
+        if not isinstance(fact, DecisionResolved):
+            return
         if (timer := self._expiries.pop(fact.decision, None)) is not None:
             timer.cancel()
         answer = self._secrets.pop(fact.decision, fact.answer)
@@ -502,21 +334,3 @@ class Session:
     def _expire(self, decision: str) -> None:
         if decision in self.state.decisions:
             self._resolve(decision, "expired", reason="expired")
-
-    def _wake_acks(self, seq: int) -> None:
-        waiting = []
-        for wanted, ack in self._acks:
-            if wanted > seq:
-                waiting.append((wanted, ack))
-            elif not ack.done():
-                ack.set_result(None)
-        self._acks = waiting
-
-
-def _key_of(fact: AnyFact) -> str | None:
-    """What makes a fact findable later: a prompt by its client message id, an outcome by its decision."""
-    if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
-        return f"prompt:{fact.via}:{fact.by}:{fact.client_message_id}"
-    if isinstance(fact, DecisionResolved):
-        return f"decision:{fact.decision}"
-    return None
