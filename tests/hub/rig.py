@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -138,6 +138,9 @@ class PuppetFactory:
 
     def make(self, session: Session) -> Puppet:
         return Puppet(session, self)
+
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:
+        return ()
 
     async def recover(self, session: Session, lost: Executor | None) -> None:
         self.recovered.append((session.id, lost))

@@ -47,7 +47,16 @@ def test_json_lines_are_json() -> None:
     log, stream = logged(as_json=True)
     log.warning("two\nlines")
     entry = json.loads(stream.getvalue())
-    assert (entry["level"], entry["part"], entry["message"]) == ("warning", "dragoman.test", "two\nlines")
+    assert (entry["level"], entry["part"], entry["message"]) == ("warning", "dragoman.test", "two\\nlines")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_nobody_can_forge_a_line_or_reach_the_terminal(as_json: bool) -> None:
+    log, stream = logged(as_json)
+    log.info("GET /x\n13:37:00.000 error forged \x1b[31m\x9b0m\r\x07")
+    text = stream.getvalue()
+    assert len(text.splitlines()) == 1
+    assert all(letter.isprintable() for letter in text.rstrip("\n"))
 
 
 def test_other_libraries_are_heard_only_when_something_is_wrong() -> None:

@@ -27,7 +27,12 @@ def line(row: Row) -> str:
     """``1b9d6bcd  terminal  unknown   working  2 min  work  /home/me/work``"""
     age = duration(max(0.0, time.time() - row["changed_at"] / 1000))
     columns = (f"{row['session'][:8]}", f"{row['kind']:<8}", f"{row['agent']:<8}", f"{row['status']:<8}", f"{age:>7}")
-    return "  ".join((*columns, row["title"], row["cwd"]))
+    return printable("  ".join((*columns, row["title"], row["cwd"])))
+
+
+def printable(text: str) -> str:
+    """Without characters that a terminal would obey: titles are somebody else's words."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def duration(seconds: float) -> str:

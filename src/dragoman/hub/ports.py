@@ -222,6 +222,12 @@ class AgentFactory(Protocol):
     def make(self, session: Session) -> Agent:
         """An agent for this session, not yet started."""
 
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:
+        """At the server's start: remove what lies beside logs that are gone.
+
+        ``kept`` are the sessions that have one. Returns those for which programs of an earlier server still run.
+        """
+
     async def recover(self, session: Session, lost: Executor | None) -> None:
         """After a lost server: end what it left running for this session, and record what could not be ended."""
 

@@ -29,7 +29,7 @@ from .log import SessionParts
 from .permissions import Principal, Right
 from .ports import AgentFactory
 from .recovery import facts_after_loss
-from .session import Session
+from .session import WIDENING, Session
 from .state import SessionState, decode_state
 from .tasks import TaskOwner
 
@@ -85,6 +85,7 @@ class Registry:
             self._rows[row.session] = row
         unsettled = [row.session for row in self._rows.values() if row.unsettled]
         await asyncio.gather(*(self._recover(session) for session in unsettled))
+        await self._sweep()
         self._tasks.start(self._retain(), "retention")
 
     async def stop_sessions(self, budget: float) -> None:
@@ -128,6 +129,8 @@ class Registry:
         """
         if Right.WRITE not in principal.rights or principal.only is not None:
             raise NotPermitted(Right.WRITE)
+        if settings and WIDENING & settings.keys() and Right.APPROVE not in principal.rights:
+            raise NotPermitted(Right.APPROVE)
         if self._closing:
             raise LimitReached("the server stops")
         if self.journal.problem is not None:
@@ -190,6 +193,7 @@ class Registry:
         """Close the session and drop its log; only a tombstone stays. Raises as ``row``, and ``NotPermitted``."""
         principal.check(session, Right.WRITE)
         self.row(principal, session)
+        self._check_writable()
         loaded = await self._load(session)
         await loaded.close("deleted", by=principal.id)
         self.row(principal, session)  # somebody else's delete may have been faster
@@ -302,6 +306,15 @@ class Registry:
         session.recovering = self._tasks.start(recovering, f"recover:{session.id}")
         session.resume_queue()
 
+    async def _sweep(self) -> None:
+        """End programs of which no log says that they run: a server may have been lost while it started or swept."""
+        kept = {row.session for row in self._rows.values() if row.dropped_at is None}
+        for factory in self._factories.values():
+            for name in await factory.sweep(kept):
+                session = await self._load(name)
+                if session.recovering is None:
+                    session.recovering = self._tasks.start(factory.recover(session, None), f"recover:{name}")
+
     def _committed(self, heads: Mapping[str, int]) -> None:
         for session, seq in heads.items():
             known = self._objects.get(session)
@@ -332,17 +345,20 @@ class Registry:
             self._loaded.pop(name).store_snapshot()
 
     async def _drop(self, row: SessionRow) -> None:
-        if self.journal.full:
-            raise StorageUnavailable("the journal does not keep up; nothing was dropped")
+        self._check_writable()
         row = msgspec.structs.replace(row, dropped_at=self.clock.now(), unsettled=False)
         self._loaded.pop(row.session, None)
         self._objects.pop(row.session, None)
-        # From here on it is gone for everyone, also when the journal can say so only later.
+        # From here on it is gone for everyone; should the disk fail now, the drop stays queued and still happens.
         self._changed(row)
         await self.journal.drop(row)
         factory = self._factories.get(row.kind)
         if factory is not None:
             factory.dropped(row.session)
+
+    def _check_writable(self) -> None:
+        if self.journal.problem is not None or self.journal.full:
+            raise StorageUnavailable(f"nothing was dropped: {self.journal.problem or 'the journal does not keep up'}")
 
     async def _retain(self) -> None:
         """Every hour: drop closed logs past their time, forget old tombstones."""

@@ -43,7 +43,7 @@ from .ports import Agent, AgentFactory, Terminal
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
 
-_WIDENING = frozenset({"mode"})
+WIDENING = frozenset({"mode"})
 """Settings by which an agent may be allowed more than before."""
 
 log = logging.getLogger("dragoman.session")
@@ -172,7 +172,7 @@ class Session(SessionLog):
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
         """Change what clients may see changed; returns once durable. What widens what an agent may do needs approve."""
         self._admit(principal, Right.WRITE)
-        if _WIDENING & changes.keys():
+        if WIDENING & changes.keys():
             self._admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
 
@@ -184,8 +184,13 @@ class Session(SessionLog):
             # What a lost server left running is told from the new program by nothing but time.
             await asyncio.wait({self.recovering})
             self._admit(principal, Right.WRITE)
-        await self.ensure_agent().start()
-        await self.durable(self.head, limit=self.limits.ack_seconds)
+        agent = self.ensure_agent()
+        await agent.start()
+        try:
+            await self.durable(self.head, limit=self.limits.ack_seconds)
+        except StorageUnavailable:
+            await agent.close(1.0)  # who is told that it did not start must not find it running
+            raise
 
     async def end_executor(self, budget: float = 2.0) -> None:
         """End the program within ``budget`` seconds; the session stays open and can be started again."""

@@ -42,6 +42,15 @@ class Application:
             pump.close(1001, "the server stops")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._serve(scope, receive, send)
+        except ClientDisconnected:
+            return
+        except Exception:
+            log.exception("a request failed")
+            raise
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         dialect, path = self._find(scope["path"])
         if dialect is None:
             await refuse(scope, send, 404, "nothing is served at this path")

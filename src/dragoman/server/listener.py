@@ -7,9 +7,63 @@ import socket
 
 from starlette.types import ASGIApp
 from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from .sockets import Socket
+
+HEAD_BYTES = 64 * 1024
+"""Request line and headers of one request; more are refused, whoever sends them."""
+
+HEAD_SECONDS = 10.0
+"""Time for them to arrive, from the connection's begin or from the request's first byte."""
+
+
+class HttpConnection(HttpToolsProtocol):
+    """uvicorn's HTTP parser, with limits on what comes before anybody is known to be there."""
+
+    _head_bytes = 0
+    _in_head = False
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        continues = self._in_head
+        super().data_received(data)
+        self._head_bytes = self._head_bytes + len(data) if continues and self._in_head else 0
+        if self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("Request head too large.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 class Listener:
@@ -18,7 +72,7 @@ class Listener:
     def __init__(self, app: ASGIApp, bound: socket.socket, *, max_connections: int) -> None:
         self._config = Config(
             app,
-            http="httptools",
+            http=HttpConnection,
             ws=Socket,
             ws_ping_interval=None,  # liveness is the pump's: a library ping cuts slow but living readers
             ws_per_message_deflate=False,

@@ -12,6 +12,8 @@ from typing import TextIO
 _TOKEN_IN_QUERY = re.compile(r"([?&](?:access_)?token=)[^&\s\"']+", re.IGNORECASE)
 _BEARER = re.compile(r"(Bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 _MARK = "***"
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))}
+"""Control characters but the line feed, as people can read them."""
 
 
 class Scrubber:
@@ -26,6 +28,8 @@ class Scrubber:
             self._secrets.add(secret)
 
     def clean(self, text: str) -> str:
+        """The text without secrets, and without characters that forge lines or reach a terminal."""
+        text = text.translate(_CONTROLS)
         for secret in self._secrets:
             text = text.replace(secret, _MARK)
         return _BEARER.sub(rf"\1{_MARK}", _TOKEN_IN_QUERY.sub(rf"\1{_MARK}", text))
@@ -41,10 +45,14 @@ class HumanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         part = record.name.rpartition(".")[2]
-        text = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():<7} {part:<9} {record.getMessage()}"
+        text = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():<7} {part:<9} {_one_line(record)}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return self._scrubber.clean(text)
+
+
+def _one_line(record: logging.LogRecord) -> str:
+    return record.getMessage().replace("\n", "\\n")
 
 
 class JsonFormatter(logging.Formatter):
@@ -59,7 +67,7 @@ class JsonFormatter(logging.Formatter):
             "at": int(record.created * 1000),
             "level": record.levelname.lower(),
             "part": record.name,
-            "message": self._scrubber.clean(record.getMessage()),
+            "message": self._scrubber.clean(_one_line(record)),
         }
         if record.exc_info:
             entry["error"] = self._scrubber.clean(self.formatException(record.exc_info))
@@ -74,3 +82,5 @@ def set_up(level: str, *, as_json: bool, scrubber: Scrubber, stream: TextIO | No
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("dragoman").setLevel(level.upper())
+    # What an application raises is logged by ours; uvicorn's own errors are what clients do to it, at will.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)

@@ -47,6 +47,9 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     message_burst: int = 4000
     """Messages taken at once before that average counts."""
 
+    turn: float = 0.005
+    """Seconds for which one link's messages are handled before the others get their turn."""
+
     max_links: int = 2000
     """Open links; a further upgrade is answered 503."""
 
@@ -64,6 +67,7 @@ class Pump:
         self._throttled: asyncio.TimerHandle | None = None
         self._flush_soon = False
         self._stalled = False
+        self._resting = False
         self._closing: tuple[int, str] | None = None
         self._gone = False
         self._allowance = float(limits.message_burst)
@@ -95,7 +99,8 @@ class Pump:
 
     def message(self, data: str | bytes) -> None:
         self._incoming.append(data)
-        self._handle()
+        if not self._resting:
+            self._handle()
 
     def writable(self) -> None:
         if self._held is None:
@@ -119,8 +124,12 @@ class Pump:
         """Hand over what has arrived, as far as link and rate allow; stop reading while they do not."""
         link = self._link
         assert link is not None
+        until = self._loop.time() + self._limits.turn
         while self._incoming and not self._gone and not link.congested and self._within_rate():
             link.receive(self._incoming.popleft())
+            if self._incoming and self._loop.time() > until:
+                self._take_turns()
+                return
         if self._gone:
             return
         self._stalled = bool(self._incoming) or link.congested
@@ -129,6 +138,13 @@ class Pump:
         else:
             self._socket.resume_receiving()
         self._flush_later()
+
+    def _take_turns(self) -> None:
+        """Its turn is over: go on in the next one, and read nothing more until then."""
+        self._resting = True
+        self._socket.pause_receiving()
+        self._flush_later()
+        self._loop.call_soon(self._handle_again)
 
     def _within_rate(self) -> bool:
         now = self._loop.time()
@@ -185,6 +201,7 @@ class Pump:
             self._loop.call_soon(self._handle_again)
 
     def _handle_again(self) -> None:
+        self._resting = False
         if not self._gone and self._throttled is None:
             self._handle()
 

@@ -217,7 +217,11 @@ def _token_check(token: str) -> Callable[[str | None], bool]:
     return matches
 
 
-def handle_signals(server: Server, numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> None:
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks the server to stop; a terminal that closes is one of them."""
+
+
+def handle_signals(server: Server, numbers: Sequence[signal.Signals] = STOP_SIGNALS) -> None:
     """Stop on the first signal, quicker on the second."""
     loop = asyncio.get_running_loop()
     for number in numbers:

@@ -22,6 +22,15 @@ SEND_BUFFER = 256 * 1024
 """SO_SNDBUF of every connection: what the kernel may hold for a client that does not read."""
 
 
+TURN_BYTES = 16 * 1024
+"""Bytes parsed in one step; between steps the clock is looked at."""
+
+TURN_SECONDS = 0.005
+"""Time one connection may parse for before the others get their turn: frames can be as small as two bytes."""
+
+MAX_FRAGMENTS = 4096
+"""Frames that one message may be cut into; more end the link with 1009."""
+
 DISCARD_SILENCE = 0.2
 """Seconds without a byte after which a peer that broke the protocol has read our close."""
 
@@ -44,6 +53,9 @@ class Socket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._user: SocketUser | None = None
         self._broken = False
+        self._unparsed = bytearray()
+        self._parsing = False
+        self._late_pong = b""
         self._give_up_at = 0.0
         self.last_heard = self.loop.time()
         self.bytes_sent = 0
@@ -107,6 +119,8 @@ class Socket(WebSocketsSansIOProtocol):
             elif event["type"] == "websocket.disconnect":
                 user.gone()
         self.resume_receiving()
+        if self._unparsed:
+            self._parse_later()
 
     def set_message_limit(self, size: int) -> None:
         """Take messages up to ``size`` bytes; the state machine answers a larger one with close 1009."""
@@ -121,13 +135,64 @@ class Socket(WebSocketsSansIOProtocol):
         if self.read_paused and not self.transport.is_closing():
             self.read_paused = False
             self.transport.resume_reading()
+            if self._unparsed:
+                self._parse_later()
 
     def data_received(self, data: bytes) -> None:
         self.last_heard = self.loop.time()
         if self._broken:
             self._discard_until_silent()
+        elif len(data) <= TURN_BYTES and not self._unparsed:
+            super().data_received(data)
+        else:
+            self._unparsed += data
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse what has come, a step at a time; after its turn this connection reads on in the next one."""
+        until = self.loop.time() + TURN_SECONDS
+        while self._unparsed and not self._broken:
+            if self.read_paused and self._user is not None:
+                return  # resume_receiving goes on
+            piece = bytes(self._unparsed[:TURN_BYTES])
+            del self._unparsed[:TURN_BYTES]
+            super().data_received(piece)
+            if self._unparsed and self.loop.time() > until:
+                self._parse_later()
+                return
+        if self._broken:
+            self._unparsed.clear()
+
+    def _parse_later(self) -> None:
+        if self._parsing:
             return
-        super().data_received(data)
+        self._parsing = True
+        # Not reading breaks the transport's own loop, which else would bring more before anybody else is served.
+        self.transport.pause_reading()
+        self.loop.call_soon(self._parse_again)
+
+    def _parse_again(self) -> None:
+        self._parsing = False
+        if self.transport.is_closing():
+            return
+        if not self.read_paused:
+            self.transport.resume_reading()
+        self._parse()
+
+    def handle_ping(self) -> None:
+        """Answer, but pile up no answers for a peer that does not read them: the newest will do (RFC 6455 §5.5.3)."""
+        pong = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(pong)
+        else:
+            self._late_pong = pong
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self.conn.fail(1009, "too many fragments")
+            self._break_off()
+            return
+        super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
         if self._user is None:
@@ -152,6 +217,9 @@ class Socket(WebSocketsSansIOProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        if self._late_pong and self.alive:
+            self.transport.write(self._late_pong)
+            self._late_pong = b""
         if self._user is not None and self.alive:
             self._user.writable()
 
@@ -160,6 +228,9 @@ class Socket(WebSocketsSansIOProtocol):
         self._tell_gone()
 
     def handle_parser_exception(self) -> None:
+        self._break_off()
+
+    def _break_off(self) -> None:
         """Say why (1002, 1007, 1009) and let the peer read it: closing now, with its bytes unread, would reset that."""
         close = self.conn.close_sent
         code, reason = (close.code, close.reason) if close is not None else (1002, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -107,6 +107,9 @@ class HandFactory:
 
     def make(self, session: Session) -> HandAgent:
         return HandAgent(session)
+
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:
+        return ()
 
     async def recover(self, session: Session, lost: Executor | None) -> None: ...
 

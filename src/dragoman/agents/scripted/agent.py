@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 
 import msgspec
 
@@ -51,6 +52,10 @@ class ScriptedFactory:
 
     def make(self, session: Session) -> ScriptedAgent:
         return ScriptedAgent(session)
+
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:  # noqa: ARG002
+        """Nothing lies beside the log, and nothing outlives the server."""
+        return ()
 
     async def recover(self, session: Session, lost: Executor | None) -> None:
         """Nothing outlives the server."""

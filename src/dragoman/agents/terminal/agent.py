@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -45,7 +45,7 @@ from .orphans import LostProgram, OrphanReport, end_orphans
 from .processes import ProcessTable
 from .program import check_command, resolve_folder, resolve_program
 from .settings import TerminalSettings
-from .shelf import Shelf
+from .shelf import Shelf, sweep_shelves
 from .terminal import PtyTerminal
 
 log = logging.getLogger("dragoman.terminal")
@@ -112,13 +112,18 @@ class TerminalFactory:
         """The session's folder on disk."""
         return Shelf(self._folder / session)
 
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:
+        await asyncio.get_running_loop().run_in_executor(None, sweep_shelves, self._folder, kept)
+        markers = {process.marker for process in await self.processes.read()}
+        return [session for session in kept if session in markers]
+
     async def recover(self, session: Session, lost: Executor | None) -> None:
         """End what the lost server left running, and say in the log what was found."""
-        if lost is None or lost.pid is None:
-            return
-        program = LostProgram(
-            pid=lost.pid, pid_start=lost.pid_start, marker=session.id, started_at=lost.started_at / 1000
-        )
+        if lost is None:
+            program = LostProgram(pid=None, pid_start=None, marker=session.id)
+        else:
+            began = lost.started_at / 1000
+            program = LostProgram(pid=lost.pid, pid_start=lost.pid_start, marker=session.id, started_at=began)
         (report,) = await end_orphans([program], schedule=self.settings.schedule, processes=self.processes)
         line = _orphan_line(report)
         if line:

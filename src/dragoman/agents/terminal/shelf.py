@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -90,5 +91,24 @@ class Shelf:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _made(self) -> Path:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         return self._folder
+
+
+def sweep_shelves(folder: Path, kept: Collection[str]) -> None:
+    """Remove the folders of sessions that have no log any more, and drafts that a lost server left in the others.
+
+    They may hold secrets. Blocks on the disk; what cannot be removed is logged and left.
+    """
+    if not folder.is_dir():
+        return
+    for shelf in folder.iterdir():
+        try:
+            if shelf.name not in kept:
+                shutil.rmtree(shelf)
+                continue
+            for draft in shelf.glob(".*"):
+                draft.unlink()
+        except OSError as problem:
+            log.warning("%s is left in %s: %s", shelf.name, folder, problem)

@@ -28,6 +28,9 @@ from .signals import parse_signal
 from .stored_screen import StoredScreen
 from .tape import RingTape
 
+RESIZE_INTERVAL = 0.02
+"""Seconds between two sizes that are carried out: reflowing a large screen takes milliseconds."""
+
 READ_AT_ONCE = 16 * 1024
 """Bytes read, and so drawn, in one turn of the loop: crafted output can make the model slow, never for long."""
 
@@ -72,6 +75,8 @@ class PtyTerminal:
         self._put_away = False
         self._watchers: tuple[TerminalWatcher, ...] = ()
         self._publishing: asyncio.TimerHandle | None = None
+        self._resizing: asyncio.TimerHandle | None = None
+        self._wanted: tuple[int, int, str | None] | None = None
         self._expected: dict[str, float] = {}
         self._pacer = Pacer(settings.tape, settings.breath, pause=self._pause, resume=self._resume)
 
@@ -91,6 +96,8 @@ class PtyTerminal:
     def screen(self) -> PyavtScreen | StoredScreen | None:
         if not self._model:
             return None
+        if self._wanted is not None:
+            self._resize_wanted()
         return self._screen if self._screen is not None else self._last_screen
 
     @property
@@ -121,6 +128,8 @@ class PtyTerminal:
     # What one may do with it
 
     def write(self, data: bytes) -> None:
+        if self._wanted is not None:
+            self._resize_wanted()  # who types behind a resize types into the new size
         if self._pty is not None:
             self._pty.write(self._without_second_answers(data) if self._expected else data)
 
@@ -134,10 +143,18 @@ class PtyTerminal:
         return len(data)
 
     def resize(self, cols: int, rows: int, by: str | None = None) -> None:
+        """As the port says; of many in a row only the last is carried out, within ``RESIZE_INTERVAL``."""
         check_size(cols, rows)
+        if self._resizing is not None:
+            self._wanted = (cols, rows, by)
+            return
+        self._resize_now(cols, rows, by)
+
+    def _resize_now(self, cols: int, rows: int, by: str | None) -> None:
         if (cols, rows) == self._size or not self.running:
             return
         assert self._pty is not None
+        self._resizing = asyncio.get_running_loop().call_later(RESIZE_INTERVAL, self._resize_wanted)
         self._size = (cols, rows)
         if self._screen is not None:
             self._screen.resize(cols, rows)
@@ -148,6 +165,15 @@ class PtyTerminal:
         for watcher in self._watchers:
             watcher.resized()
         self._publish_soon()
+
+    def _resize_wanted(self) -> None:
+        """Carry out what was asked for last, now."""
+        if self._resizing is not None:
+            self._resizing.cancel()
+            self._resizing = None
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._resize_now(*wanted)
 
     def signal(self, name: str) -> None:
         number = parse_signal(name)
