@@ -662,3 +662,16 @@ async def test_only_who_may_see_all_may_create(hub: Hub) -> None:
     for principal in (STRANGER, Principal("guest", EVERYTHING, only=frozenset({"x"}))):
         with pytest.raises(NotPermitted):
             await hub.create("puppet", principal)
+
+
+async def test_a_delete_that_cannot_be_kept_changes_nothing(make_hub: MakeHub) -> None:
+    hub = await make_hub(store=InMemory())
+    session = await hub.registry.create(LOCAL, kind="scripted", cwd=hub.cwd)
+    hub.journal.fail("disk full")
+    with pytest.raises(StorageUnavailable):
+        await hub.registry.delete(LOCAL, session.id)
+    hub.journal.heal()
+    assert hub.registry.row(LOCAL, session.id).dropped_at is None
+    await hub.registry.delete(LOCAL, session.id)
+    with pytest.raises(Gone):
+        hub.registry.row(LOCAL, session.id)
