@@ -1,0 +1,1 @@
+"""Speed, measured: every figure of ours beside a ceiling from the same run. ``python -m bench`` (``make bench``)."""

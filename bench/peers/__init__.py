@@ -1,0 +1,1 @@
+"""Tools that a user might pick instead. They run in a virtual environment of their own (``--peers DIR``)."""

@@ -1,0 +1,1 @@
+"""One module per workload; each has a ``run`` that yields rows."""
