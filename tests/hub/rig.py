@@ -190,6 +190,8 @@ class OnDisk:
         return SqliteJournal(self._home() / "journal.db")
 
     def crash(self, journal: Journal) -> None:
+        assert isinstance(journal, SqliteJournal)
+        journal._on_durable = lambda _: None  # a dead hub hears of no commit any more
         before = self._home()
         self._life += 1
         shutil.copytree(before, self._home())

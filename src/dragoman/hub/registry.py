@@ -13,6 +13,7 @@ import msgspec
 
 from .clock import Clock, IdSource, SystemClock, random_id
 from .errors import (
+    Closed,
     DataFolderError,
     Gone,
     HubError,
@@ -258,7 +259,13 @@ class Registry:
             self._loading[session] = loading
             # Not when a caller is done waiting: the others would load a second object, and a log has one writer.
             loading.add_done_callback(lambda _: self._loading.pop(session, None))
-        return await asyncio.shield(loading)
+        try:
+            return await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if loading.cancelled() and task is not None and not task.cancelling():
+                raise Closed(session) from None  # it is the hub that stops, not whoever asked
+            raise
 
     async def _fold(self, session: str) -> Session:
         """Rebuild a session from its newest snapshot and the events after it."""
