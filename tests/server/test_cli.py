@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -33,12 +33,13 @@ def dragoman(
 def running(line: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
     """A server with its ready line; killed at the end if it still runs."""
     log = (folder / "log").open("w")
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True)
     try:
         assert process.stdout is not None
         yield process, json.loads(process.stdout.readline())
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # make has a child
         process.wait(LIMIT)
         assert process.stdout is not None
         process.stdout.close()
