@@ -144,14 +144,21 @@ class SessionLog:
         """Wait until ``seq`` is on disk; ``limit`` seconds at most, then ``StorageUnavailable``."""
         if seq <= self.shown.seq:
             return
-        ack = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        ack: asyncio.Future[None] = loop.create_future()
         self._acks.append((seq, ack))
+        # A timer of its own: every command waits here, and asyncio.timeout costs as much as all the rest.
+        timer = None if limit is None else loop.call_later(limit, self._too_late, ack, limit)
         try:
-            async with asyncio.timeout(limit):
-                await ack
-        except TimeoutError:
+            await ack
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _too_late(self, ack: asyncio.Future[None], limit: float) -> None:
+        if not ack.done():
             why = self.journal.problem or "the disk is slow"
-            raise StorageUnavailable(f"not yet on disk after {limit:g} s: {why}") from None
+            ack.set_exception(StorageUnavailable(f"not yet on disk after {limit:g} s: {why}"))
 
     async def acknowledged(self, event: Event) -> Event:
         """``event`` once it is durable: what every command waits for before it answers."""
