@@ -20,6 +20,12 @@ from .spawn import Spawned, check_size, set_size, spawn_on_pty
 _KERNEL_HOLDS = 256 * 1024
 """More than a PTY can hold unread (64 KiB and one line buffer): reading that much reaches every byte from before."""
 
+READS_IN_A_ROW = 4
+"""Reads in one turn of the loop from a program that writes faster than that."""
+
+_FULL_READ = 4000
+"""A read that gives as much was cut short by the kernel, so that there is more."""
+
 _WRITE_STEP = 64 * 1024
 """Bytes of waiting input offered to the terminal at a time; it takes less."""
 
@@ -243,10 +249,18 @@ class Pty:
     # Output
 
     def _readable(self) -> None:
-        # One read per wake: more of them measured slower, and other terminals would wait.
-        chunk = self._read()
-        if chunk is not None:
-            self._take(chunk) if chunk else self._output_over()
+        # A read gives a page at most, and a turn of the loop costs as much as half of one: a few in a row, while the
+        # program is that far ahead and nobody stopped us. More would make other terminals wait.
+        for _ in range(READS_IN_A_ROW):
+            chunk = self._read()
+            if chunk is None:
+                return
+            if not chunk:
+                self._output_over()
+                return
+            self._take(chunk)
+            if len(chunk) < _FULL_READ or self._paused:
+                return
 
     def _read(self) -> bytes | None:
         """What is there; empty at the end, None if there is nothing now."""
