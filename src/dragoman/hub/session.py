@@ -148,11 +148,9 @@ class Session(SessionLog):
         if not current.cancelling:
             self.record(CancelRequested(turn=current.turn, by=principal.id, via=via), settling=True)
             self._turns.cancel()
-        name = current.turn
-        while self.state.turn is not None and self.state.turn.turn == name:
-            await self._turns.stopped()
+        await self._turns.stopped()
         await self.durable(self.head, limit=self.limits.ack_seconds)
-        return name
+        return current.turn
 
     async def answer(self, principal: Principal, decision: str, answer: Answer, *, via: str) -> Event:
         """Resolve a decision; returns once the outcome is durable, before its effect.
