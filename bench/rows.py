@@ -105,10 +105,10 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, with separators for large numbers."""
+    """Three significant digits, two for very small ones; with separators in large ones."""
     size = abs(value)
     if size >= 100:
         return f"{value:,.0f}"
     if size >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}"
+    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
