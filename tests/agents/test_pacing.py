@@ -49,17 +49,17 @@ class Program:
 
 async def test_a_reader_that_catches_up_lets_the_program_go_on_at_once() -> None:
     program, reader = Program(breath=30), Reader()
-    program.pacer.wrote(501, [Watcher([reader])])
+    program.pacer.wrote(751, [Watcher([reader])])
     assert program.held
-    reader.offset = 501
+    reader.offset = 751
     await asyncio.wait_for(program.resumed.wait(), 5)
-    program.pacer.wrote(1200, [Watcher([reader])])
+    program.pacer.wrote(1600, [Watcher([reader])])
     assert program.breaths == 2
 
 
 async def test_a_reader_that_never_reads_costs_one_breath_however_much_is_written() -> None:
     program, stuck = Program(), Reader()
-    for end in range(600, 100_000, 400):
+    for end in range(800, 100_000, 400):
         program.pacer.wrote(end, [Watcher([stuck])])
         if program.held:
             await asyncio.wait_for(program.resumed.wait(), 5)
@@ -69,7 +69,7 @@ async def test_a_reader_that_never_reads_costs_one_breath_however_much_is_writte
 async def test_a_slow_reader_does_not_take_the_breath_of_a_fast_one() -> None:
     program, stuck, fast = Program(), Reader(), Reader()
     watchers = [Watcher([stuck]), Watcher([fast])]
-    for end in range(600, 6_000, 600):
+    for end in range(800, 8_000, 800):
         program.pacer.wrote(end, watchers)
         if program.held:
             fast.offset = end
@@ -79,20 +79,20 @@ async def test_a_slow_reader_does_not_take_the_breath_of_a_fast_one() -> None:
 
 async def test_one_that_has_caught_up_by_itself_is_waited_for_again() -> None:
     program, reader = Program(), Reader()
-    program.pacer.wrote(600, [Watcher([reader])])
+    program.pacer.wrote(800, [Watcher([reader])])
     await asyncio.wait_for(program.resumed.wait(), 5)
-    program.pacer.wrote(1200, [Watcher([reader])])
+    program.pacer.wrote(1600, [Watcher([reader])])
     assert program.breaths == 1
-    reader.offset = 1200
-    program.pacer.wrote(1300, [Watcher([reader])])
-    program.pacer.wrote(2000, [Watcher([reader])])
+    reader.offset = 1600
+    program.pacer.wrote(1700, [Watcher([reader])])
+    program.pacer.wrote(2500, [Watcher([reader])])
     assert program.breaths == 2
     await asyncio.wait_for(program.resumed.wait(), 5)
 
 
-async def test_readers_within_half_a_tape_and_no_readers_cost_nothing() -> None:
+async def test_readers_within_three_quarters_of_a_tape_and_no_readers_cost_nothing() -> None:
     program = Program()
-    program.pacer.wrote(500, [Watcher([Reader()])])
+    program.pacer.wrote(750, [Watcher([Reader()])])
     program.pacer.wrote(90_000, [Watcher([])])
     program.pacer.wrote(99_000, [])
     assert program.breaths == 0
@@ -106,8 +106,8 @@ async def test_without_a_breath_nobody_is_waited_for() -> None:
 
 async def test_a_new_program_starts_with_a_clean_sheet() -> None:
     program, reader = Program(breath=30), Reader()
-    program.pacer.wrote(600, [Watcher([reader])])
+    program.pacer.wrote(800, [Watcher([reader])])
     program.pacer.stop()
-    program.pacer.wrote(700, [Watcher([reader])])
+    program.pacer.wrote(900, [Watcher([reader])])
     assert program.breaths == 2
     program.pacer.stop()

@@ -22,6 +22,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.journal import Journal
 from dragoman.hub.limits import HubLimits
+from dragoman.hub.log import key_of
 from dragoman.hub.memory import MemoryJournal, MemoryStore
 from dragoman.hub.permissions import LOCAL, Principal
 from dragoman.hub.ports import AgentFactory, Terminal
@@ -378,13 +379,6 @@ def rewrite(events: Iterable[Event], session: str, journal: MemoryJournal) -> No
     for event in events:
         state.apply(event)
         journal.append(event, state.row(), key=key_of(event.fact))
-
-
-def key_of(fact: AnyFact) -> str | None:
-    """What the hub makes a fact findable by."""
-    if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
-        return f"prompt:{fact.via}:{fact.by}:{fact.client_message_id}"
-    return f"decision:{fact.decision}" if isinstance(fact, DecisionResolved) else None
 
 
 def as_stored(fact: AnyFact) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -208,6 +208,17 @@ async def writing(session: Session, done: Callable[[], bool]) -> None:
             await session.durable(session.head)
 
 
+@asynccontextmanager
+async def written(session: Session, done: Callable[[], bool]) -> AsyncIterator[asyncio.Task[None]]:
+    """A fast writer meanwhile, that ends with the block."""
+    writer = asyncio.create_task(writing(session, done))
+    try:
+        yield writer
+        await writer
+    finally:
+        writer.cancel()
+
+
 async def grown(session: Session) -> None:
     """Wait until more is shown than now."""
     await session.durable(session.shown.seq + 1)
@@ -221,17 +232,16 @@ async def test_snapshot_and_follow_have_no_gap_and_no_overlap_under_a_fast_write
     hub = await make_hub(disk=disk, limits=HubLimits(tail_events=64))
     session = await hub.create("puppet")
     readers: list[Fold] = []
-    writer = asyncio.create_task(writing(session, lambda: len(readers) == attaches))
     randomly = random.Random(13)
-    while len(readers) < attaches:
-        reader = Fold(session)
-        assert reader.state.seq == session.shown.seq
-        readers.append(reader)
-        if randomly.random() < 0.1:
-            await randomly.choice(readers).read_on()
-        elif randomly.random() < 0.2:
-            await grown(session)
-    await writer
+    async with asyncio.timeout(30), written(session, lambda: len(readers) == attaches):
+        while len(readers) < attaches:
+            reader = Fold(session)
+            assert reader.state.seq == session.shown.seq
+            readers.append(reader)
+            if randomly.random() < 0.1:
+                await randomly.choice(readers).read_on()
+            elif randomly.random() < 0.2:
+                await grown(session)
     await session.durable(session.head)
     assert len({reader.follower.cursor for reader in readers}) > attaches // 20
     for reader in readers:
@@ -242,17 +252,17 @@ async def test_snapshot_and_follow_have_no_gap_and_no_overlap_under_a_fast_write
 async def test_nobody_sees_what_is_not_durable(any_hub: Hub) -> None:
     """Invariants 1 and 2: whatever a reader has is in the journal already."""
     session = await any_hub.create("puppet")
-    writer = asyncio.create_task(writing(session, lambda: session.head > 500))
     follower = session.follow(0)
     found = 0
-    while not writer.done() or follower.behind:
-        events = await take_all(follower)
-        found += len(events)
-        if events:
-            stored = await any_hub.journal.read(session.id, events[0].seq - 1, len(events))
-            assert stored == events
-        else:
-            await asyncio.sleep(0)
+    async with asyncio.timeout(30), written(session, lambda: session.head > 500) as writer:
+        while not writer.done() or follower.behind:
+            events = await take_all(follower)
+            found += len(events)
+            if events:
+                stored = await any_hub.journal.read(session.id, events[0].seq - 1, len(events))
+                assert stored == events
+            else:
+                await asyncio.sleep(0)
     await session.durable(session.head)
     found += len(await take_all(follower))
     assert found == session.head

@@ -603,6 +603,20 @@ async def test_a_hub_that_stops_takes_nothing_new(hub: Hub) -> None:
     assert (await session.follow(0).fetch())[0].seq == 1
 
 
+async def test_whoever_waits_for_a_session_when_the_hub_ends_is_refused_and_not_cancelled(make_hub: MakeHub) -> None:
+    """Invariant 8: a cancellation that the waiting task never got would end its link without a word."""
+    hub = await make_hub(store=Counting())
+    session = await hub.create("puppet")
+    await hub.restart()
+    hub.journal.gate = asyncio.Event()
+    waiting = asyncio.create_task(hub.get(session))
+    await until(lambda: hub.journal.reads)
+    await hub.close()
+    with pytest.raises(Closed):
+        await waiting
+    await hub.open()
+
+
 async def test_stopping_takes_no_longer_than_its_budget(hub: Hub) -> None:
     """Invariant 9's clock, with agents that do not stop."""
     freed = asyncio.Event()
@@ -622,10 +636,12 @@ async def test_stopping_takes_no_longer_than_its_budget(hub: Hub) -> None:
     await until(lambda: len(hub.puppets.began) == 5)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await hub.registry.stop_sessions(0.2)
-    assert loop.time() - began < 0.4
-    assert all(row.status == "idle" for row in hub.registry.rows(LOCAL))
-    freed.set()
+    try:
+        await hub.registry.stop_sessions(0.2)
+        assert loop.time() - began < 0.4
+        assert all(row.status == "idle" for row in hub.registry.rows(LOCAL))
+    finally:
+        freed.set()
 
 
 async def test_a_deleted_session_whose_turn_does_not_stop_is_gone_all_the_same(hub: Hub) -> None:
@@ -643,11 +659,12 @@ async def test_a_deleted_session_whose_turn_does_not_stop_is_gone_all_the_same(h
     session = await hub.create("puppet")
     await session.submit(LOCAL, "go", via="test")
     await until(lambda: hub.puppets.began)
-    deleting = asyncio.create_task(hub.registry.delete(LOCAL, session.id))
-    async with asyncio.timeout(PATIENCE):
-        await deleting
-    freed.set()
-    await turns_of_the_loop()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await hub.registry.delete(LOCAL, session.id)
+    finally:
+        freed.set()
+        await turns_of_the_loop()
     with pytest.raises(Gone):
         await hub.get(session)
 

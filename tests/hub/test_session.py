@@ -25,6 +25,7 @@ from dragoman.hub.events import (
     DecisionResolved,
     Event,
     LogWritten,
+    Problem,
     PromptSubmitted,
     SessionClosed,
     SettingsChanged,
@@ -33,6 +34,7 @@ from dragoman.hub.events import (
     TurnEnded,
     TurnStarted,
 )
+from dragoman.hub.events.nesting import MAX_NESTING
 from dragoman.hub.limits import HubLimits
 from dragoman.hub.memory import MemoryJournal, MemoryStore
 from dragoman.hub.permissions import LOCAL, STRANGER, Principal, Right
@@ -349,6 +351,21 @@ _loop.append(_loop)
 UNSTORABLE["a structure without end"] = ToolCalled(call="c", tool="x", input=_loop)
 
 
+def nested(levels: int) -> Any:
+    """JSON of that many levels, lists and objects in turn."""
+    value: Any = 1
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+UNSTORABLE["a level too many"] = ToolCalled(call="c", tool="x", input=nested(MAX_NESTING))
+UNSTORABLE["as deep as can just be written"] = ToolCalled(call="c", tool="x", input=nested(970))
+UNSTORABLE["deep in a struct"] = TurnEnded(
+    turn="t", outcome="failed", problem=Problem(code="x", message="x", detail=nested(MAX_NESTING - 1))
+)
+
+
 @pytest.mark.parametrize("fact", UNSTORABLE.values(), ids=UNSTORABLE)
 async def test_a_fact_that_cannot_be_stored_leaves_the_session_whole(any_hub: Hub, fact: Any) -> None:
     """Invariants 1 and 8: whoever brought it is refused, and the next event takes the next number."""
@@ -363,6 +380,21 @@ async def test_a_fact_that_cannot_be_stored_leaves_the_session_whole(any_hub: Hu
     assert [each.seq for each in await any_hub.log(session)] == [1, 2, 3]
     assert (await submit(session)).disposition == "started"
     await idle(session)
+
+
+async def test_the_deepest_fact_that_is_taken_can_be_read_by_everyone(any_hub: Hub) -> None:
+    """Invariants 1 and 8: the encoder's own limit depends on its caller; what one wrote another could not read."""
+    session, other = await any_hub.create("puppet"), await any_hub.create("puppet")
+    fact = ToolCalled(call="c", tool="x", input=nested(MAX_NESTING - 1))
+    event = session.record(fact)
+    await session.acknowledged(event)
+    await other.acknowledged(other.record(LogWritten(line="x")))
+    assert session.recent(1) == [event]
+    assert await any_hub.log(session) == [*(await any_hub.log(session))[:1], event]
+    await session.submit(LOCAL, "x", via="test", detail=nested(MAX_NESTING - 1))
+    await idle(session)
+    await any_hub.restart()
+    await any_hub.check(session)
 
 
 async def test_a_prompt_that_cannot_be_stored_is_refused(hub: Hub) -> None:
@@ -397,7 +429,8 @@ async def test_a_log_holds_nothing_after_its_close(hub: Hub) -> None:
     assert session.head == 2
 
 
-async def test_a_prompt_in_flight_while_the_session_closes_is_refused(make_hub: MakeHub) -> None:
+@pytest.mark.parametrize("closes", [True, False], ids=["the session closes", "the hub stops"])
+async def test_a_prompt_in_flight_while_everything_ends_is_refused(make_hub: MakeHub, closes: bool) -> None:
     """Invariant 6: it was admitted, but by the time the journal has looked for its twin all is over."""
     hub = await make_hub(store=SlowKeysStore())
     session = await hub.create("puppet")
@@ -405,11 +438,12 @@ async def test_a_prompt_in_flight_while_the_session_closes_is_refused(make_hub: 
     hub.journal.hold.append(answer)
     sending = asyncio.create_task(submit(session, client_message_id="m1"))
     await until(lambda: not hub.journal.hold)
-    await session.close("test")
+    await (session.close("test") if closes else hub.registry.stop_sessions(1.0))
+    head = session.head
     answer.set()
     with pytest.raises(Closed):
         await sending
-    assert session.head == 2
+    assert session.head == head
 
 
 # Numbers

@@ -6,7 +6,16 @@ import asyncio
 
 import pytest
 
-from dragoman.hub.errors import Busy, Closed, InvalidRequest, LimitReached, NotPermitted, UnknownTurn, Unsupported
+from dragoman.hub.errors import (
+    Busy,
+    Closed,
+    InvalidRequest,
+    LimitReached,
+    NotPermitted,
+    StorageUnavailable,
+    UnknownTurn,
+    Unsupported,
+)
 from dragoman.hub.events import (
     CancelRequested,
     DecisionOpened,
@@ -530,14 +539,61 @@ async def test_closing_does_not_wait_for_an_agent_that_swallows_the_cancellation
     await submit(session, "go")
     await submit(session, "never", when_busy="queue")
     await until(lambda: hub.puppets.began)
-    await session.close("test", budget=0.05)
-    assert session.shown.closed == "test"
-    await hub.check(session, settled=True)
-    head = session.head
-    freed.set()
-    await turns_of_the_loop()
+    try:
+        async with asyncio.timeout(5):
+            await session.close("test", budget=0.05)
+        assert session.shown.closed == "test"
+        await hub.check(session, settled=True)
+    finally:
+        head = session.head
+        freed.set()
+        await turns_of_the_loop()
     assert session.head == head
     assert [end.outcome for end in await ends(hub, session)] == ["interrupted"]
+
+
+async def test_what_an_agent_reports_after_its_turn_was_given_up_is_refused(hub: Hub) -> None:
+    """Invariant 6: the log of a stopped server says that the turn is over, and goes on saying it."""
+    freed = asyncio.Event()
+    refused: list[Exception] = []
+
+    async def stubborn(turn: TurnContext) -> str | None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await freed.wait()
+        try:
+            turn.record(LogWritten(line="I am still here", turn=turn.turn))
+        except UnknownTurn as problem:
+            refused.append(problem)
+        return None
+
+    hub.puppets.behave = stubborn
+    session = await hub.create("puppet")
+    await submit(session, "go")
+    await until(lambda: hub.puppets.began)
+    try:
+        await session.stop(0.05)
+        head = session.head
+    finally:
+        freed.set()
+        await turns_of_the_loop()
+    assert session.head == head
+    assert len(refused) == 1
+
+
+async def test_cancel_gives_up_when_the_end_cannot_be_recorded_any_more(make_hub: MakeHub) -> None:
+    """Invariant 8: a journal that closes under it costs this one command an error, and the loop not a moment."""
+    hub = await make_hub(limits=HubLimits(ack_seconds=0.05))
+    hub.puppets.behave = forever
+    session = await hub.create("puppet")
+    await submit(session, "go")
+    await until(lambda: hub.puppets.began)
+    cancelling = asyncio.create_task(session.cancel(LOCAL, via="test"))
+    await asyncio.sleep(0)
+    await hub.crash()
+    with pytest.raises(StorageUnavailable):
+        await cancelling
 
 
 async def test_a_result_that_no_disk_can_hold_fails_the_turn_and_nothing_else(hub: Hub) -> None:

@@ -74,7 +74,7 @@ async def test_only_known_host_names_are_served(kind: str, host: str, status: in
     ("origin", "status"),
     [
         (f"http://{OWN}", 200),
-        (f"https://{OWN}", 200),
+        (f"https://{OWN}", 403),
         ("https://ui.example", 200),
         ("HTTPS://UI.EXAMPLE", 200),
         ("https://ui.example.evil", 403),

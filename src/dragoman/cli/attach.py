@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -22,8 +23,13 @@ from .reaching import Reach, reach
 DETACH = b"\x1d"
 """Ctrl-]."""
 
-_RESTORE = b"\x1b[0m\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1l\x1b>\x1b[<u"
-"""What programs may leave behind: colours, alternate screen, hidden cursor, paste marks, mouse, keypad, kitty keys."""
+LINK_CHECK = 0.5
+"""Seconds between two looks whether the server is there."""
+
+_RESTORE = b"\x1b[0m\x1b[?1047l\x1b[9999;1H\x1b[?25h" + b"".join(
+    b"\x1b[?%dl" % mode for mode in (2004, 1000, 1002, 1003, 1006, 1)
+)
+"""Undoes what programs leave behind: colours, alternate screen, hidden cursor, paste marks, mouse, cursor keys."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +65,8 @@ class Screenful:
             tty.setraw(sys.stdin.fileno())
             loop.add_reader(sys.stdin.fileno(), self._type)
             loop.add_signal_handler(signal.SIGWINCH, lambda: self._resize(client))
-            workers = [loop.create_task(self._send(client, attachment)), loop.create_task(self._fail_with(client))]
+            work = (self._send(client, attachment), self._fail_with(client), self._watch_link(client))
+            workers = [loop.create_task(part) for part in work]
             try:
                 self._resize(client)
                 await self._done.wait()
@@ -87,6 +94,7 @@ class Screenful:
             _write(b"\x1b[2J")  # what is on the screen no longer fits what comes; the program is asked to redraw
         elif isinstance(item, Ended):
             how = f"signal {item.signal}" if item.signal is not None else f"code {item.code}"
+            how = "its server was lost" if item.cause == "server-lost" else how
             self._leave(f"[ended: {how}]", 1 if item.code is None else item.code)
 
     def _type(self) -> None:
@@ -110,6 +118,21 @@ class Screenful:
             await client.ended()
         except ClientError as problem:
             self._leave(f"[{problem}]", 1)
+
+    async def _watch_link(self, client: HubClient) -> None:
+        """Say that the server is away, and draw anew when it is back: a frozen screen looks like a busy program."""
+        seen = True
+        while True:
+            await asyncio.sleep(LINK_CHECK)
+            if client.connected == seen:
+                continue
+            seen = client.connected
+            if not seen:
+                _write(b"\x1b7\x1b[9999;1H\x1b[0;7m[the server is away; trying again; ctrl-] leaves]\x1b[0m\x1b8")
+                continue
+            with contextlib.suppress(ClientError):
+                await self._paint()
+            self._resize(client)
 
     def _resize(self, client: HubClient) -> None:
         size = shutil.get_terminal_size()

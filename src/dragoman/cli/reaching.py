@@ -47,9 +47,10 @@ class Reach:
             found = [row for row in rows if row["session"].startswith(beginning)]
         if len(found) == 1:
             return found[0]
-        what = f"begins with {beginning!r}" if beginning is not None else "is live"
         if not found:
+            what = f"begins with {beginning!r}" if beginning is not None else "is live"
             raise UnclearSession(f"no session {what} (dragoman sessions lists them)")
+        what = f"begin with {beginning!r}" if beginning is not None else "are live"
         raise UnclearSession(f"{len(found)} sessions {what}: {', '.join(row['session'][:8] for row in found[:8])}")
 
 

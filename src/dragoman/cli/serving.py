@@ -71,7 +71,8 @@ def run_server(
             return await work(server)
         finally:
             await server.stop()
-            log.info("stopped")
+            if server.listening:
+                log.info("stopped")
 
     try:
         return uvloop.run(living())

@@ -86,7 +86,7 @@ class UnknownTurn(HubError):
     code = "unknown_turn"
 
     def __init__(self, turn: str) -> None:
-        super().__init__(f"turn {turn!r} is not open")
+        super().__init__(f"turn {turn!r} is not open" if turn else "no turn is open")
         self.turn = turn
 
 

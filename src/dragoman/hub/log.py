@@ -15,7 +15,8 @@ import msgspec
 
 from .clock import Clock, IdSource
 from .errors import Closed, Gone, InvalidRequest, StorageUnavailable, UnknownDecision
-from .events import AnyFact, DecisionResolved, Event, PromptSubmitted
+from .events import AnyFact, DecisionResolved, Event, PromptSubmitted, PromptTaken, TurnStarted
+from .events.nesting import MAX_NESTING, nests_too_deep
 from .followers import Follower, Tail, Watchers
 from .journal import Journal, SessionRow, Snapshot
 from .limits import HubLimits
@@ -124,6 +125,8 @@ class SessionLog:
             self._check_recordable()
         if isinstance(fact, DecisionResolved) and fact.decision not in self.state.decisions:
             raise UnknownDecision(fact.decision)
+        if nests_too_deep(fact):
+            raise InvalidRequest(f"{type(fact).__name__} cannot be stored: it nests over {MAX_NESTING} levels deep")
         event = Event(self.head + 1, self.clock.now(), self.journal.epoch, fact)
         key = key_of(fact)
         try:
@@ -219,9 +222,11 @@ class SessionLog:
 
 
 def key_of(fact: AnyFact) -> str | None:
-    """What makes a fact findable later: a prompt by its client message id, an outcome by its decision."""
+    """What makes a fact findable: a prompt by its message id, a turn by its prompt, an outcome by its decision."""
     if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
         return f"prompt:{fact.via}:{fact.by}:{fact.client_message_id}"
     if isinstance(fact, DecisionResolved):
         return f"decision:{fact.decision}"
+    if isinstance(fact, TurnStarted | PromptTaken):
+        return f"turn:{fact.prompt}"
     return None

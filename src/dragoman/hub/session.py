@@ -33,9 +33,11 @@ from .events import (
     Event,
     Json,
     PromptSubmitted,
+    PromptTaken,
     PromptWithdrawn,
     SessionClosed,
     SettingsChanged,
+    TurnStarted,
 )
 from .log import SessionLog, SessionParts, key_of
 from .permissions import Principal, Right
@@ -293,9 +295,17 @@ class Session(SessionLog):
             raise ConflictingRepeat(again.client_message_id or "")
         waiting = any(prompt.prompt == first.prompt for prompt in self.state.queue)
         disposition = ("steering" if first.steer else "queued") if waiting else "started"
-        running = self.state.turn
-        turn = running.turn if running is not None and running.prompt == first.prompt else None
-        return Receipt(first.prompt, seq, disposition, turn, duplicate=True)
+        return Receipt(first.prompt, seq, disposition, await self._turn_of(first.prompt), duplicate=True)
+
+    async def _turn_of(self, prompt: str) -> str | None:
+        """The turn that a prompt began or was taken into, however long ago; None while it waits."""
+        seq = await self.seq_of(f"turn:{prompt}")
+        if seq is None:
+            return None
+        await self.durable(seq)
+        fact = (await self.read(seq - 1, 1))[0].fact
+        assert isinstance(fact, TurnStarted | PromptTaken)
+        return fact.turn
 
     async def _no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
         seq = await self.seq_of(f"decision:{decision}")

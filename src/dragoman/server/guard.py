@@ -111,8 +111,7 @@ class Guard:
         given = origin.lower()
         if given == "null":
             return False
-        own = (f"http://{host.lower()}", f"https://{host.lower()}")
-        return given in own or given in self._origins or self._rule(path, given)
+        return given == f"http://{host.lower()}" or given in self._origins or self._rule(path, given)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application read a body up to the limit; beyond it, reading raises HTTP 413.

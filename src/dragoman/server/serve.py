@@ -55,6 +55,7 @@ class Server:
         self._application: Application | None = None
         self._listener: Listener | None = None
         self._terminals: TerminalFactory | None = None
+        self.listening = False
         self._hurried = asyncio.Event()
 
     @property
@@ -100,6 +101,7 @@ class Server:
         """Begin to accept."""
         assert self._listener is not None
         await self._listener.start()
+        self.listening = True
         self._folder.announce(self.http_url)
 
     async def _open_hub(self, port: int) -> None:

@@ -47,8 +47,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     stop_budget: float = 2.0
     """Seconds from the first stop signal to the end of the process."""
 
-    max_body: int = 2 * 1024 * 1024
-    """Bytes of an HTTP request body."""
+    max_body: int = 8 * 1024 * 1024
+    """Bytes of an HTTP request body, whatever the dialect takes over its socket."""
 
     max_connections: int = 4000
     """Open TCP connections with a request under way; a further request is answered 503."""

@@ -20,7 +20,7 @@ class Pacer:
     """``pause`` and ``resume`` stop and continue the reading of the program's output. ``breath`` is in seconds."""
 
     def __init__(self, capacity: int, breath: float, *, pause: Callable[[], None], resume: Callable[[], None]) -> None:
-        self._behind = capacity // 2
+        self._behind = capacity * 3 // 4
         self._step = max(1, capacity // 16)
         self._breath = breath
         self._pause = pause

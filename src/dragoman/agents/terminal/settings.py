@@ -38,8 +38,7 @@ class TerminalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Whether every session is recorded as an asciicast v2 file in the data folder."""
 
     breath: float = 0.025
-    """Seconds that a program waits for a reader who is half a tape behind, once until that reader has caught up; 0:
-    never."""
+    """Seconds that a program waits for a reader three quarters of a tape behind, once until they have caught up."""
 
     live: int = 500
     """Programs that may run at once."""

@@ -23,6 +23,15 @@ from .shared import SharedFrames
 
 TokenCheck = Callable[[str | None], bool]
 
+
+class NoTerminal(UnknownSession):
+    """There is no terminal session at all."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.args = ("no terminal session was made yet",)
+
+
 _MODES = ("raw", "screen", "state", "all")
 _UNAUTHORIZED = Refusal(401, "unauthorized")
 
@@ -110,7 +119,7 @@ class CoopDialect:
         rows = [row for row in self.registry.rows(principal) if row.kind == "terminal"]
         live = [row for row in rows if row.status not in ("exited", "closed", "idle")]
         if not rows:
-            raise UnknownSession("any terminal")
+            raise NoTerminal
         return live[0].session if live else rows[-1].session
 
     # For links and routes

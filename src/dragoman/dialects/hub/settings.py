@@ -9,7 +9,7 @@ class HubDialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Sizes are bytes, times are seconds, the rest are counts."""
 
     message_limit: int = 16 * 1024 * 1024
-    """One message of a client that may use the server, or one request body. A larger message ends the link (1009)."""
+    """One message of a client that may use the server. A larger one ends the link (1009). HTTP: ``server.max_body``."""
 
     stranger_message_limit: int = 1024 * 1024
     """One message before that is known."""
