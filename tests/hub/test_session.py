@@ -545,3 +545,12 @@ async def test_reading_back_ends_before_the_given_cursor(any_hub: Hub) -> None:
     assert await back(1, 3) == []
     assert await back(0, 3) == []
     assert await back(99, 2) == [9, 10]
+
+
+async def test_a_repeat_is_answered_as_the_first_was_also_when_its_turn_is_long_over(hub: Hub) -> None:
+    session = await hub.create()
+    first = await session.submit(LOCAL, "say hello", via="test", client_message_id="once")
+    await until(lambda: session.shown.turn is None)
+    again = await session.submit(LOCAL, "say hello", via="test", client_message_id="once")
+    assert first.turn is not None
+    assert (again.turn, again.prompt, again.seq, again.duplicate) == (first.turn, first.prompt, first.seq, True)

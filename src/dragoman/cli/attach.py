@@ -6,14 +6,13 @@ import argparse
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import termios
 import tty
 from typing import Any
 
-from dragoman.client.errors import ClientError, ConnectionLost
+from dragoman.client.errors import ClientError, ConnectionLost, Refused
 from dragoman.client.hub import HubClient
 from dragoman.client.hub_streams import Attachment, Ended, Output, Skipped, TerminalItem
 
@@ -82,9 +81,12 @@ class Screenful:
         return self._code
 
     async def _paint(self) -> int:
-        """Draw the picture as it is now; returns the offset from which output goes on."""
+        """Draw the picture at this terminal's size; returns the offset from which output goes on."""
+        size = os.get_terminal_size(sys.stdout.fileno())
+        with contextlib.suppress(Refused):  # a size that cannot be: the picture is cropped then
+            await self._server.http.post(f"/sessions/{self._session}/resize", cols=size.columns, rows=size.lines)
         picture = await self._server.http.get(f"/sessions/{self._session}/screen", styled=1)
-        _write(paint(picture))
+        _write(paint(picture, size.lines))
         return int(picture["tape_offset"])
 
     def _show(self, item: TerminalItem) -> None:
@@ -135,7 +137,7 @@ class Screenful:
             self._resize(client)
 
     def _resize(self, client: HubClient) -> None:
-        size = shutil.get_terminal_size()
+        size = os.get_terminal_size(sys.stdout.fileno())
         resizing = client.request("resize", session=self._session, cols=size.columns, rows=size.lines)
         task = asyncio.get_running_loop().create_task(resizing)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a refusal leaves the old size
@@ -146,14 +148,19 @@ class Screenful:
             self._done.set()
 
 
-def paint(picture: dict[str, Any]) -> bytes:
-    """Escape sequences that draw a picture (``GET screen?styled=1``) on a cleared screen."""
-    lines = [
-        "".join(f"\x1b[{_sgr(run['style'])}m{run['text']}" for run in runs) + "\x1b[0m" for runs in picture["styled"]
-    ]
+def paint(picture: dict[str, Any], rows: int) -> bytes:
+    """Escape sequences that draw a picture (``GET screen?styled=1``) on a cleared screen of ``rows`` lines.
+
+    Of a picture that is higher, the part that ends with the cursor's line is drawn, if need be.
+    """
     cursor = picture["cursor"]
+    top = max(0, cursor["row"] + 1 - rows)
+    drawn = "".join(
+        f"\x1b[{row};1H" + "".join(f"\x1b[{_sgr(run['style'])}m{run['text']}" for run in runs) + "\x1b[0m"
+        for row, runs in enumerate(picture["styled"][top : top + rows], 1)
+    )
     start = "\x1b[?1049h" if picture["alt_screen"] else ""
-    text = f"{start}\x1b[0m\x1b[2J\x1b[H" + "\r\n".join(lines) + f"\x1b[{cursor['row'] + 1};{cursor['col'] + 1}H"
+    text = f"{start}\x1b[0m\x1b[2J{drawn}\x1b[{cursor['row'] - top + 1};{cursor['col'] + 1}H"
     return text.encode()
 
 
