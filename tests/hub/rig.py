@@ -88,6 +88,8 @@ class Puppet:
     """An agent that does what the test says; ``behave`` runs its turns."""
 
     terminal: Terminal | None = None
+    driver: Driver | None = None
+    hooks: Hooks | None = None
 
     def __init__(self, session: Session, factory: PuppetFactory) -> None:
         self.session = session

@@ -44,13 +44,25 @@ class NotPermitted(HubError):
 
 
 class Busy(HubError):
-    """A turn is open and the caller asked not to wait behind it."""
+    """A turn is open and the caller asked not to wait behind it.
+
+    ``turn`` is None when the agent works or asks of its own, or a person at its terminal has it do so.
+    """
 
     code = "busy"
 
-    def __init__(self, turn: str) -> None:
-        super().__init__("a turn is running")
+    def __init__(self, turn: str | None) -> None:
+        super().__init__("a turn is running" if turn is not None else "the agent is busy at its terminal")
         self.turn = turn
+
+
+class NotReady(HubError):
+    """The agent is still starting."""
+
+    code = "not_ready"
+
+    def __init__(self) -> None:
+        super().__init__("agent is still starting")
 
 
 class Closed(HubError):

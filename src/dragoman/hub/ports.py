@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from .events import Answer, DecisionResolved, PromptSubmitted
+from .events import Answer, DecisionResolved, Json, PromptSubmitted
 
 if TYPE_CHECKING:
+    from .permissions import Principal
     from .session import Session
     from .state import Executor
     from .turns import TurnContext
@@ -172,12 +173,57 @@ class TerminalWatcher(Protocol):
     def resized(self) -> None: ...
 
 
+class StopVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an agent may stop. ``type`` is one of coop's stop types; ``reason`` is for the agent, when blocked."""
+
+    type: str
+    reason: str | None = None
+    last_message: str | None = None
+
+
+class Hooks(Protocol):
+    """An agent that takes what is posted to it: the agent's own hooks, and what is said of them."""
+
+    async def ingest(self, event: str, data: Json) -> None:
+        """Take a hook's payload. ``event`` is the hook's name; returns once what it says is durable.
+
+        Raises ``InvalidRequest`` for a payload that is no object.
+        """
+
+    async def stop(self, data: Json) -> StopVerdict:
+        """The agent wants to stop: may it? The verdict is durable before it is returned."""
+
+    async def signal(self, principal: Principal, body: Json) -> None:
+        """Allow the agent's next stop, and say so with ``body``; returns once durable."""
+
+    async def start(self, data: Json) -> str:
+        """The agent's session begins: the script that its hook is to run; empty when there is nothing to inject."""
+
+
+class Driver(Protocol):
+    """What knows an agent's TUI: those who gave it something learn here what became of it."""
+
+    async def taken(self, prompt: str) -> str | None:
+        """Wait until the agent has evidently taken this prompt: None, or else why it did not."""
+
+    async def carried_out(self, decision: str) -> str | None:
+        """Wait until this decision's answer has reached the dialog: None, or else why it did not."""
+
+
 class Agent(Protocol):
     """What runs turns in one session. Made by an ``AgentFactory``; lives as long as its executor."""
 
     @property
     def terminal(self) -> Terminal | None:
         """The terminal, for an agent that has one."""
+
+    @property
+    def driver(self) -> Driver | None:
+        """What knows the agent's TUI, where there is one."""
+
+    @property
+    def hooks(self) -> Hooks | None:
+        """What takes the agent's hooks, for an agent that has any."""
 
     async def start(self) -> None:
         """Bring the executor to life (spawn the program…) and record ``agent.started``.

@@ -41,7 +41,7 @@ from .events import (
 )
 from .log import SessionLog, SessionParts, key_of
 from .permissions import Principal, Right
-from .ports import Agent, AgentFactory, Terminal
+from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
 
@@ -75,6 +75,21 @@ class Session(SessionLog):
     def terminal(self) -> Terminal | None:
         """The terminal, for an agent that has one (also after its program ended)."""
         return self.ensure_agent().terminal
+
+    @property
+    def driver(self) -> Driver | None:
+        """What knows the agent's TUI, where there is one."""
+        return self.ensure_agent().driver
+
+    @property
+    def hooks(self) -> Hooks | None:
+        """What takes the agent's hooks, for an agent that has any."""
+        return self.ensure_agent().hooks
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is open, or the agent works or asks although none is (at its own terminal)."""
+        return self.state.turn is not None or self.state.status.state in ("working", "prompt")
 
     @property
     def live(self) -> bool:
@@ -280,8 +295,8 @@ class Session(SessionLog):
             raise LimitReached(f"{self.limits.live_sessions} sessions run (live_sessions)")
 
     def _check_room(self, prompt: PromptSubmitted, when_busy: WhenBusy) -> None:
-        if self.state.turn is not None and when_busy == "refuse":
-            raise Busy(self.state.turn.turn)
+        if when_busy == "refuse" and self.busy:
+            raise Busy(self.state.turn.turn if self.state.turn is not None else None)
         if len(self.state.queue) >= self.limits.queue_prompts:
             raise LimitReached(f"{self.limits.queue_prompts} prompts are waiting (queue_prompts)")
         if len(prompt.text.encode(errors="surrogatepass")) > self.limits.prompt_bytes:

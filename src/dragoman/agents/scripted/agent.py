@@ -26,7 +26,7 @@ from dragoman.hub.events import (
     ToolEnded,
     decode_fact,
 )
-from dragoman.hub.ports import Terminal
+from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
 from dragoman.hub.turns import TurnContext, TurnFailed
@@ -68,6 +68,8 @@ class ScriptedAgent:
     """See ``script`` for what it can be told."""
 
     terminal: Terminal | None = None
+    driver: Driver | None = None
+    hooks: Hooks | None = None
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -33,6 +33,7 @@ from dragoman.hub.events import (
     TerminalResized,
     TerminalTitled,
 )
+from dragoman.hub.ports import Driver, Hooks
 from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
 from dragoman.hub.turns import TurnContext
@@ -136,6 +137,9 @@ class TerminalFactory:
 
 class TerminalAgent:
     """One session's program. Implements the hub's ``Agent`` and the terminal's ``TerminalUser``."""
+
+    driver: Driver | None = None
+    hooks: Hooks | None = None
 
     def __init__(self, session: Session, factory: TerminalFactory) -> None:
         self._session = session

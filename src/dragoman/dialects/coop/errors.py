@@ -27,6 +27,7 @@ _CODES = {
     "unsupported": "NO_DRIVER",
     "unknown_decision": "NO_PROMPT",
     "already_resolved": "NO_PROMPT",
+    "not_ready": "NOT_READY",
     "storage_unavailable": "NOT_READY",
     "limit_reached": "NOT_READY",
     "internal": "INTERNAL",

@@ -32,6 +32,7 @@ STATUS: dict[str, int] = {
     "input_refused": 429,
     "limit_reached": 429,
     "internal": 500,
+    "not_ready": 503,
     "storage_unavailable": 503,
 }
 """Error code -> HTTP status. A code that is missing here is ``internal`` to a client."""
