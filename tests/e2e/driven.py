@@ -122,6 +122,7 @@ async def driven(home: Home) -> AsyncIterator[Driven]:
         yield agent
     finally:
         await agent.pty.terminate()
+        await agent.pty.wait_closed()
 
 
 class ModelServer:

@@ -122,7 +122,7 @@ def _rounds(verb: str, argument: str, request: Asked) -> list[Act]:
     if verb == "write":
         return [_write(tools, argument, "hello\n")]
     if verb == "patch":
-        return [Call("apply_patch", raw=f"*** Begin Patch\n*** Add File: {argument}\n+hello\n*** End Patch\n")]
+        return [_patch(tools, f"*** Begin Patch\n*** Add File: {argument}\n+hello\n*** End Patch\n")]
     if verb in {"ask1", "ask2"}:
         return [_ask(tools, _ONE_QUESTION if verb == "ask1" else _QUESTIONS)]
     if verb == "plan":
@@ -169,6 +169,13 @@ def _write(tools: tuple[str, ...], path: str, content: str) -> Act:
     if name is None:
         return Say(f"no tool to write with among {', '.join(tools)}")
     return Call(name, {"filePath" if name == "write" else "file_path": path, "content": content})
+
+
+def _patch(tools: tuple[str, ...], patch: str) -> Act:
+    if "apply_patch" in tools:
+        return Call("apply_patch", raw=patch)
+    # Codex gives that tool only to models it knows by name, but takes the same patch from a shell command.
+    return _shell(tools, f"apply_patch <<'EOF'\n{patch}EOF")
 
 
 def _ask(tools: tuple[str, ...], questions: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]) -> Act:

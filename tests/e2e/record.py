@@ -126,6 +126,7 @@ def _cut(value: Any, limit: int) -> Any:
 # Claude
 
 CLAUDE_IDLE = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+CODEX_IDLE = "\n\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
 
 
 async def claude_start(stage: Stage) -> None:
@@ -264,6 +265,218 @@ async def claude_multi(stage: Stage) -> None:
     await stage.shows("All done")
 
 
+# Codex
+
+
+async def codex_start(stage: Stage) -> None:
+    await stage.take("start-sign-in", "Sign in|sign in")
+
+
+async def codex_text(stage: Stage) -> None:
+    await stage.take("idle", CODEX_IDLE)
+    await stage.ask("[[say:The quick answer.]]")
+    await stage.shows(r"• The quick answer\.")
+    await stage.take("idle-after-turn")
+    await stage.ask("[[slow]]")
+    await stage.take("working", "esc to interrupt", quiet=False)
+    await stage.agent.shows("word9")
+    await stage.take("working-text", quiet=False)
+    await stage.key("esc")
+    await stage.take("after-esc", "interrupted")
+    await stage.ask("[[say:After the interruption.]]")
+    await stage.shows(r"• After the interruption\.")
+    await stage.ask("/quit")
+    await stage.agent.until(lambda: stage.agent.exit, "the end")
+    await stage.take("exited", quiet=False)
+
+
+async def codex_permission(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.ask("[[esc:touch made.txt]]")
+    await stage.take("permission-exec", "Would you like to run")
+    await stage.key("enter")
+    await stage.shows("All done")
+    await stage.take("idle-after-tool")
+    await stage.ask("[[esc:touch denied.txt]]")
+    await stage.shows("Would you like to run")
+    await stage.key("down")
+    await stage.take("permission-exec-second-row")
+    await stage.key("esc")
+    await stage.agent.until(lambda: "Would you like to run" not in stage.agent.text, "the dialog gone")
+    await stage.take("after-denied")
+    await stage.ask("[[patch:hello.txt]]")
+    await stage.take("permission-patch", "Would you like to make")
+    await stage.key("enter")
+    await stage.agent.until(lambda: "Would you like to make" not in stage.agent.text, "the dialog gone")
+    await stage.take("idle-after-patch", "All done")
+
+
+async def codex_question(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.key("shift-tab")
+    await stage.take("idle-plan-mode", "Plan mode")
+    await stage.ask("[[ask1]]")
+    await stage.take("question-single", "Proceed how")
+    await stage.key("1")
+    await stage.shows("All done")
+    await stage.take("after-question")
+    await stage.ask("[[ask2]]")
+    await stage.take("question-page-1", "Which database")
+    await stage.key("1")
+    await stage.take("question-page-2", "Which cache")
+    await stage.key("2")
+    await stage.agent.quiet()
+    await stage.take("after-question-last-page")
+
+
+async def codex_question_typed(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.key("shift-tab")
+    await stage.ask("[[ask1]]")
+    await stage.shows("Proceed how")
+    await stage.key("down", "down")
+    await stage.take("question-none-of-above")
+    await stage.key("tab")
+    await stage.take("question-notes")
+    await stage.key("My own way")
+    await stage.take("question-notes-typed")
+    await stage.key("enter")
+    await stage.shows("All done")
+    await stage.ask("[[ask1]]")
+    await stage.agent.until(lambda: "Question 1/1" in stage.agent.text, "the second question")
+    await stage.key("esc")
+    await stage.take("after-question-esc")
+
+
+async def codex_plan(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.key("shift-tab")
+    await stage.shows("Plan mode")
+    await stage.ask("[[plan]]")
+    await stage.take("plan", "Implement this plan")
+    await stage.key("enter")
+    await stage.agent.until(lambda: "Implement this plan?" not in stage.agent.text, "the dialog gone")
+    await stage.take("after-plan-approved")
+
+
+async def codex_plan_rejected(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.key("shift-tab")
+    await stage.shows("Plan mode")
+    await stage.ask("[[plan]]")
+    await stage.shows("Implement this plan")
+    await stage.key("up")
+    await stage.take("plan-last-row")
+    await stage.key("enter")
+    await stage.agent.until(lambda: "Implement this plan?" not in stage.agent.text, "the dialog gone")
+    await stage.take("after-plan-rejected")
+
+
+async def codex_error(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.ask("[[error:500]]")
+    await stage.take("error", "■|scripted failure|unexpected status")
+
+
+async def codex_multi(stage: Stage) -> None:
+    await stage.shows(CODEX_IDLE)
+    await stage.ask("[[multi:echo one|echo two]]")
+    await stage.take("idle-after-two-tools", "All done")
+
+
+# Gemini
+
+GEMINI_IDLE = "Type your message"
+
+
+async def gemini_start(stage: Stage) -> None:
+    await stage.take("start-trust", "Do you trust")
+    await stage.key("enter")
+    await stage.agent.until(lambda: stage.agent.exit, "the end")
+    await stage.take("start-trust-accepted", quiet=False)
+
+
+async def gemini_text(stage: Stage) -> None:
+    await stage.take("idle", GEMINI_IDLE)
+    await stage.ask("[[say:The quick answer.]]")
+    await stage.shows(r"✦ The quick answer\.")
+    await stage.take("idle-after-turn")
+    await stage.ask("[[slow]]")
+    await stage.take("working", "esc to cancel", quiet=False)
+    await stage.agent.shows("word9")
+    await stage.take("working-text", quiet=False)
+    await stage.key("esc")
+    await stage.take("after-esc", "Request cancelled")
+    await stage.ask("[[say:After the interruption.]]")
+    await stage.shows(r"✦ After the interruption\.")
+    await stage.ask("/quit")
+    await stage.agent.until(lambda: stage.agent.exit, "the end")
+    await stage.take("exited", quiet=False)
+
+
+async def gemini_permission(stage: Stage) -> None:
+    await stage.shows(GEMINI_IDLE)
+    await stage.ask("[[bash:touch made.txt]]")
+    await stage.take("permission-shell", "Allow execution")
+    await stage.key("enter")
+    await stage.shows("All done")
+    await stage.take("idle-after-tool")
+    await stage.ask("[[bash:touch denied.txt]]")
+    await stage.shows("Allow execution")
+    await stage.key("down")
+    await stage.take("permission-shell-second-row")
+    await stage.key("esc")
+    await stage.agent.until(lambda: "Allow execution" not in stage.agent.text, "the dialog gone")
+    await stage.take("after-denied")
+    await stage.ask("[[write:hello.txt]]")
+    await stage.take("permission-write", "Apply this change")
+    await stage.key("enter")
+    await stage.agent.until(lambda: "Apply this change" not in stage.agent.text, "the dialog gone")
+    await stage.take("idle-after-write")
+
+
+async def gemini_question(stage: Stage) -> None:
+    await stage.shows(GEMINI_IDLE)
+    await stage.ask("[[ask1]]")
+    await stage.take("question-single", "Proceed how")
+    await stage.key("enter")
+    await stage.shows("All done")
+    await stage.take("after-question")
+    await stage.ask("[[ask2]]")
+    await stage.take("question-page-1", "Which database")
+    await stage.key("enter")
+    await stage.take("question-page-2", "Which cache")
+    await stage.key("down", "enter")
+    await stage.take("question-review", "Review")
+    await stage.key("enter")
+    await stage.shows("All done")
+    await stage.ask("[[ask1]]")
+    await stage.shows("Proceed how")
+    await stage.key("down", "down")
+    await stage.take("question-custom-row")
+    await stage.key("My own way")
+    await stage.take("question-typed")
+    await stage.key("esc", "esc")
+    await stage.take("after-question-esc")
+
+
+async def gemini_plan(stage: Stage) -> None:
+    await stage.shows(GEMINI_IDLE)
+    await stage.take("idle-plan-mode")
+    await stage.ask("[[plan]]")
+    await stage.agent.quiet(3)
+    await stage.take("plan")
+    await stage.key("enter")
+    await stage.agent.quiet(3)
+    await stage.take("after-plan-approved")
+
+
+async def gemini_error(stage: Stage) -> None:
+    await stage.shows(GEMINI_IDLE)
+    await stage.ask("[[error:400]]")
+    await stage.take("error", "scripted failure|API Error")
+
+
 SCENARIOS: dict[str, dict[str, Scenario]] = {
     "claude": {
         "start": Scenario(claude_start, answered=False),
@@ -277,6 +490,25 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
         "multi": Scenario(claude_multi),
         "error": Scenario(claude_error),
     },
+    "codex": {
+        "start": Scenario(codex_start, answered=False),
+        "text": Scenario(codex_text),
+        "permission": Scenario(codex_permission),
+        "question": Scenario(codex_question),
+        "question-typed": Scenario(codex_question_typed),
+        "plan": Scenario(codex_plan),
+        "plan-rejected": Scenario(codex_plan_rejected),
+        "multi": Scenario(codex_multi),
+        "error": Scenario(codex_error),
+    },
+    "gemini": {
+        "start": Scenario(gemini_start, answered=False),
+        "text": Scenario(gemini_text),
+        "permission": Scenario(gemini_permission),
+        "question": Scenario(gemini_question),
+        "plan": Scenario(gemini_plan, args=("--approval-mode", "plan")),
+        "error": Scenario(gemini_error),
+    },
 }
 
 
@@ -284,7 +516,10 @@ async def record(agent: str, name: str, scenario: Scenario, model: ModelServer) 
     """Play one scenario. False if it did not go as expected; the screen is printed then."""
     print(f"{agent} {name}")
     shutil.rmtree(PROJECT, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix="home-", ignore_cleanup_errors=True) as folder:
+    # Not under /tmp: Codex says at its start that it does not like that.
+    homes = clis.cache().parent / "homes"
+    homes.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=homes, ignore_cleanup_errors=True) as folder:
         home = make_home(agent, Path(folder), PROJECT, model.port, answered=scenario.answered, args=scenario.args)
         async with driven(home) as running:
             stage = Stage(running, styled=agent == "opencode")
