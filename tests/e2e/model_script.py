@@ -24,6 +24,8 @@ _INJECTED = re.compile(
 )
 _PLAN_FILE = re.compile(r"/[^\s\"\\`]+/plans/[\w.-]+\.md")
 
+_PLAN_FOLDER = re.compile(r"/[^\s\"\\`]+/plans(?=[/`\s\"\\])")
+
 _QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     ("Database", "Which database should we use?", (("PostgreSQL", "Relational"), ("SQLite", "Embedded"))),
     ("Cache", "Which cache?", (("Redis", "Networked"), ("None", "No cache"))),
@@ -209,10 +211,8 @@ def _plan(request: Asked) -> list[Act]:
     name = _pick(request.tools, PLAN_TOOLS)
     if name is None:
         return [Say(f"no tool for plans among {', '.join(request.tools)}")]
+    folders = _PLAN_FOLDER.findall(request.whole)
+    if not folders:
+        return [Call(name, {"plan": PLAN})]
     # Gemini reads the plan from a file in its own folder for plans.
-    if files:
-        return [
-            _write(request.tools, files[-1], PLAN),
-            Call(name, {"plan_path": files[-1], "plan_filename": files[-1].rpartition("/")[2]}),
-        ]
-    return [Call(name, {"plan": PLAN})]
+    return [_write(request.tools, f"{folders[-1]}/scripted.md", PLAN), Call(name, {"plan_filename": "scripted.md"})]
