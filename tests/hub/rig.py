@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from dragoman.hub.events import (
     AnyFact,
     DecisionOpened,
     DecisionResolved,
+    DecisionRevised,
     Event,
     PromptSubmitted,
     encode_fact,
@@ -25,7 +26,7 @@ from dragoman.hub.limits import HubLimits
 from dragoman.hub.log import key_of
 from dragoman.hub.memory import MemoryJournal, MemoryStore
 from dragoman.hub.permissions import LOCAL, Principal
-from dragoman.hub.ports import AgentFactory, Terminal
+from dragoman.hub.ports import AgentFactory, Driver, Hooks, Terminal
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.hub.sqlite import SqliteJournal
@@ -106,8 +107,14 @@ class Puppet:
         self.factory.began.append(turn.prompt.text)
         return await self.factory.behave(turn)
 
+    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         self.factory.told.append((outcome, answer))
+
+    def progressed(self, revision: DecisionRevised) -> None:
+        self.factory.progress.append(revision)
 
     async def close(self, budget: float) -> None:
         self.factory.closed.append(self.session.id)
@@ -128,6 +135,7 @@ class PuppetFactory:
         self.refuses: Exception | None = None
         self.began: list[str] = []
         self.told: list[tuple[DecisionResolved, Answer | None]] = []
+        self.progress: list[DecisionRevised] = []
         self.closed: list[str] = []
         self.adopted: dict[str, dict[str, object]] = {}
         self.gone: list[str] = []

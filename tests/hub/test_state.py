@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from dragoman.hub.events import (
     AgentExited,
     AgentStarted,
+    Answer,
     AnyFact,
     DecisionOpened,
+    DecisionResolved,
     DecisionRevised,
     Event,
     HistoryReset,
+    HookAnswered,
+    HookSignalled,
     LogWritten,
     MessageAdded,
     Option,
@@ -30,7 +34,7 @@ from dragoman.hub.events import (
     TurnEnded,
     TurnStarted,
 )
-from dragoman.hub.state import SessionState, decode_state, encode_state
+from dragoman.hub.state import SessionState, StopSignal, decode_state, encode_state
 
 from .checker import check_log
 from .facts import CREATED, any_fact, logs
@@ -154,6 +158,38 @@ def test_a_status_counts_its_changes_and_keeps_its_time() -> None:
     assert (again.status.state, again.status.seq) == ("starting", 3)
 
 
+def test_the_prompt_is_the_open_decision_that_the_state_names() -> None:
+    opened = DecisionOpened(decision="d", kind="permission", text="may I?")
+    other = DecisionOpened(decision="e", kind="question", text="which?")
+    asked = after(RUN, opened, other, StateChanged(prev="working", next="prompt", cause="hook", decision="d"))
+    assert (asked.status.decision, asked.prompt) == ("d", opened)
+    revised = fold([Event(6, 0, "e", DecisionRevised(decision="d", text="may I really?"))], state=asked)
+    assert revised.prompt is not None
+    assert revised.prompt.text == "may I really?"
+    assert fold([Event(7, 0, "e", DecisionResolved(decision="d", outcome="answered"))], state=revised).prompt is None
+    assert after(RUN, opened, StateChanged(prev="starting", next="working", cause="hook")).prompt is None
+
+
+def test_answers_to_a_part_of_a_dialog_are_kept_until_its_end() -> None:
+    said = (Answer(option=1),)
+    asked = after(
+        DecisionOpened(decision="d", kind="question", text="?"),
+        DecisionRevised(decision="d", answered=said, question_current=1),
+        DecisionRevised(decision="d", ready=True),
+    )
+    assert (asked.answered, asked.decisions["d"].question_current) == ({"d": said}, 1)
+    assert fold([Event(5, 0, "e", DecisionResolved(decision="d", outcome="cancelled"))], state=asked).answered == {}
+
+
+def test_a_stop_signal_is_kept_until_a_stop_uses_it_up() -> None:
+    """Also one that says null; the last one said counts; another verdict leaves it."""
+    other = HookAnswered(hook="stop", verdict="error")
+    waiting = after(HookSignalled(signal={"a": 1}), HookSignalled(signal=None), other)
+    assert waiting.stop_signal == StopSignal(None)
+    used = fold([Event(5, 0, "e", HookAnswered(hook="stop", verdict="signaled"))], state=waiting)
+    assert (used.stop_signal, used.hooks) == (None, {"stop": 2})
+
+
 def test_the_last_message_is_the_assistants_until_history_is_reset() -> None:
     said = MessageAdded(message="m", role="assistant", text="hello")
     others = (
@@ -173,6 +209,6 @@ def test_every_fact_that_the_checker_counts_moves_the_fold() -> None:
     assert not_folded == {
         *("HistoryMerged", "StepStarted", "StepEnded", "PartStarted", "PartDelta", "PartEnded", "RawPart"),
         *("SourceCited", "UsageReported", "Compacted", "ContextReported", "LogWritten", "ToolProgressed"),
-        *("SubagentStarted", "SubagentEnded", "ClientToolsDeclared", "HookSignalled", "TodosChanged", "Notified"),
+        *("SubagentStarted", "SubagentEnded", "ClientToolsDeclared", "TodosChanged", "Notified"),
         *("ArtifactStored", "CheckpointTaken", "CheckpointRestored", "CheckpointDeleted"),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from .errors import InvalidAnswer
 from .events import Answer, DecisionOpened
 
@@ -44,8 +46,31 @@ class DecisionWaiters:
         return True
 
 
-def check_answer(opened: DecisionOpened, answer: Answer) -> None:
-    """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean."""
+def position(opened: DecisionOpened, given: tuple[Answer, ...]) -> int:
+    """The place, from 0, of the first question that is left; the number of questions when none is."""
+    return min(max(len(given), opened.question_current), len(opened.questions))
+
+
+def take(opened: DecisionOpened, given: tuple[Answer, ...], answer: Answer) -> tuple[Answer, bool]:
+    """``answer`` joined with what was ``given`` before, and whether questions are left.
+
+    What was answered elsewhere, at the terminal, is filled up with answers that say nothing. The answer to a secret
+    is always whole: its parts would lie in the log.
+    """
+    answers = answer.answers
+    if not opened.questions or not (answers or given):
+        return answer, False
+    unknown = (Answer(),) * (position(opened, given) - len(given))
+    joined = given + unknown + answers
+    left = bool(answers) and len(joined) < len(opened.questions) and not opened.secret
+    return msgspec.structs.replace(answer, answers=joined), left
+
+
+def check_answer(opened: DecisionOpened, answer: Answer, given: tuple[Answer, ...] = ()) -> None:
+    """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean.
+
+    ``given`` are the answers that its first questions have already.
+    """
     # Options that are still being read cannot be counted yet.
     _check_option(answer, len(opened.options) if opened.ready else None)
     if opened.kind in ("permission", "plan", "setup"):
@@ -55,16 +80,18 @@ def check_answer(opened: DecisionOpened, answer: Answer) -> None:
         if not answer.values and answer.accept is None:
             raise InvalidAnswer("a form needs values, or accept: false to decline it")
     else:
-        _check_question(opened, answer)
+        _check_question(opened, answer, position(opened, given))
 
 
-def _check_question(opened: DecisionOpened, answer: Answer) -> None:
-    if answer.text is None and answer.option is None and not answer.answers and not answer.choices:
+def _check_question(opened: DecisionOpened, answer: Answer, begin: int) -> None:
+    left = opened.questions[begin:]
+    nothing = answer.text is None and answer.option is None and not answer.answers and not answer.choices
+    if nothing and (left or not opened.questions or answer.accept is None):
         raise InvalidAnswer("a question needs a text, an option, choices or answers")
-    if len(answer.answers) > max(len(opened.questions), 1):
-        raise InvalidAnswer(f"{len(answer.answers)} answers to {len(opened.questions)} questions")
-    for question, given in zip(opened.questions, answer.answers, strict=False):
-        _check_option(given, len(question.options))
+    if len(answer.answers) > (len(left) if opened.questions else 1):
+        raise InvalidAnswer(f"{len(answer.answers)} answers to {len(left)} questions")
+    for question, said in zip(left, answer.answers, strict=False):
+        _check_option(said, len(question.options))
 
 
 def _check_option(answer: Answer, options: int | None) -> None:

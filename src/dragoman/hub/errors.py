@@ -124,6 +124,16 @@ class AlreadyResolved(HubError):
         self.answer = answer
 
 
+class AnsweredAlready(HubError):
+    """Someone was first with this question of a dialog, which goes on with another one."""
+
+    code = "already_resolved"
+
+    def __init__(self, question: int) -> None:
+        super().__init__(f"question {question + 1} is answered already")
+        self.question = question
+
+
 class InvalidAnswer(HubError):
     """The answer does not fit the decision that is open; it stays open."""
 

@@ -221,10 +221,15 @@ class SessionLog:
         self._acks = waiting
 
 
+def prompt_key(via: str, by: str, client_message_id: str) -> str:
+    """The key of the prompt that this principal submitted through that dialect with that id."""
+    return f"prompt:{via}:{by}:{client_message_id}"
+
+
 def key_of(fact: AnyFact) -> str | None:
     """What makes a fact findable: a prompt by its message id, a turn by its prompt, an outcome by its decision."""
     if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
-        return f"prompt:{fact.via}:{fact.by}:{fact.client_message_id}"
+        return prompt_key(fact.via, fact.by, fact.client_message_id)
     if isinstance(fact, DecisionResolved):
         return f"decision:{fact.decision}"
     if isinstance(fact, TurnStarted | PromptTaken):

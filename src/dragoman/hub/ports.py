@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from .events import Answer, DecisionResolved, Json, PromptSubmitted
+from .events import Answer, DecisionResolved, DecisionRevised, Json, PromptSubmitted
 
 if TYPE_CHECKING:
     from .permissions import Principal
@@ -184,6 +185,9 @@ class StopVerdict(msgspec.Struct, frozen=True, kw_only=True):
 class Hooks(Protocol):
     """An agent that takes what is posted to it: the agent's own hooks, and what is said of them."""
 
+    def proves(self, secret: str) -> bool:
+        """Whether this is the secret that only what the agent started can know. Compares in constant time."""
+
     async def ingest(self, event: str, data: Json) -> None:
         """Take a hook's payload. ``event`` is the hook's name; returns once what it says is durable.
 
@@ -207,7 +211,7 @@ class Driver(Protocol):
         """Wait until the agent has evidently taken this prompt: None, or else why it did not."""
 
     async def carried_out(self, decision: str) -> str | None:
-        """Wait until this decision's answer has reached the dialog: None, or else why it did not."""
+        """Wait until this decision's answer, partial or whole, has reached the dialog: None, or why it did not."""
 
 
 class Agent(Protocol):
@@ -241,10 +245,22 @@ class Agent(Protocol):
         exception fails the turn; only ``TurnFailed`` has its text shown.
         """
 
+    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+        """Around the recording of an answer: what a person types at the agent's terminal cannot get in between.
+
+        On leaving, the answer is recorded or was refused. Raises ``InputRefused`` when the person does not pause.
+        """
+
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         """A decision that no ``TurnContext.decide`` waits for got its outcome, which is durable now.
 
         ``answer`` is what was really said, also where the log withholds it.
+        """
+
+    def progressed(self, revision: DecisionRevised) -> None:
+        """Some questions of a dialog were answered (``revision.answered``, from the first one on) and others are left.
+
+        Durable now. An answer that says nothing stands for a question that was answered elsewhere.
         """
 
     async def close(self, budget: float) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Literal
 
-from .decisions import DecisionWaiters, check_answer
+from .decisions import DecisionWaiters, check_answer, position, take
 from .errors import (
     AlreadyResolved,
+    AnsweredAlready,
     Busy,
     Closed,
     ConflictingRepeat,
@@ -30,6 +32,7 @@ from .events import (
     DecisionOpened,
     DecisionOutcome,
     DecisionResolved,
+    DecisionRevised,
     Event,
     Json,
     PromptSubmitted,
@@ -39,7 +42,7 @@ from .events import (
     SettingsChanged,
     TurnStarted,
 )
-from .log import SessionLog, SessionParts, key_of
+from .log import SessionLog, SessionParts, key_of, prompt_key
 from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
 from .state import SessionState
@@ -169,20 +172,44 @@ class Session(SessionLog):
         await self.durable(self.head, limit=self.limits.ack_seconds)
         return current.turn
 
-    async def answer(self, principal: Principal, decision: str, answer: Answer, *, via: str) -> Event:
-        """Resolve a decision; returns once the outcome is durable, before its effect.
+    async def answer(
+        self, principal: Principal, decision: str, answer: Answer, *, via: str, question: int | None = None
+    ) -> Event:
+        """Resolve a decision, or go on with its dialog while questions are left; returns once that is durable.
 
-        Raises ``AlreadyResolved`` when someone was first, ``UnknownDecision``, ``InvalidAnswer`` (it stays open).
+        ``question`` is the place, from 0, of the question that the answer begins with, for whoever may have seen an
+        older one. Raises ``AlreadyResolved`` when someone was first, ``AnsweredAlready`` when that was so for this
+        question, ``UnknownDecision``, ``InvalidAnswer`` (it stays open).
         """
         self._admit(principal, Right.APPROVE)
+        if decision in self.state.decisions:
+            async with self.ensure_agent().answering(decision):
+                event = await self._take_answer(principal, decision, answer, via, question)
+            return await self.acknowledged(event)
+        raise await self._no_longer_open(decision)
+
+    async def _take_answer(
+        self, principal: Principal, decision: str, answer: Answer, via: str, question: int | None
+    ) -> Event:
         opened = self.state.decisions.get(decision)
         if opened is None:
             raise await self._no_longer_open(decision)
-        check_answer(opened, answer)
+        given = self.state.answered.get(decision, ())
+        if question is not None and question != position(opened, given):
+            raise AnsweredAlready(question)
+        check_answer(opened, answer, given)
+        answer, left = take(opened, given, answer)
+        if left:
+            return self._go_on(decision, answer.answers, principal.id)
         if opened.secret:
             self._secrets[decision] = answer
             answer = Answer(accept=answer.accept, option=answer.option, withheld=True)
-        return await self.acknowledged(self._resolve(decision, "answered", answer=answer, by=principal.id, via=via))
+        return self._resolve(decision, "answered", answer=answer, by=principal.id, via=via)
+
+    async def accepted(self, principal: Principal, client_message_id: str, *, via: str) -> bool:
+        """Whether a submission with this client message id was accepted before: sent again, it repeats that one."""
+        self._admit(principal, Right.WRITE)
+        return await self.seq_of(prompt_key(via, principal.id, client_message_id)) is not None
 
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
         """Change what clients may see changed; returns once durable. What widens what an agent may do needs approve."""
@@ -281,6 +308,24 @@ class Session(SessionLog):
         self._resolve(decision, "cancelled", reason=reason)
         return True
 
+    def settle_decision(
+        self,
+        decision: str,
+        *,
+        answer: Answer | None = None,
+        by: str | None = None,
+        via: str = "terminal",
+        reason: str | None = None,
+    ) -> bool:
+        """An open decision was answered beside the hub: at the agent's own terminal. False when it is not open.
+
+        ``answer`` is None where nobody can know what was said.
+        """
+        if decision not in self.state.decisions:
+            return False
+        self._resolve(decision, "answered", answer=answer, by=by, via=via, reason=reason)
+        return True
+
     # Inside
 
     def _admit(self, principal: Principal, right: Right) -> None:
@@ -331,6 +376,11 @@ class Session(SessionLog):
         assert isinstance(fact, DecisionResolved)
         return AlreadyResolved(decision, fact.outcome, fact.answer)
 
+    def _go_on(self, decision: str, answered: tuple[Answer, ...], by: str) -> Event:
+        return self.record(
+            DecisionRevised(decision=decision, answered=answered, question_current=len(answered), by=by, cause="")
+        )
+
     def _resolve(self, decision: str, outcome: DecisionOutcome, **more: object) -> Event:
         fact = DecisionResolved(decision=decision, outcome=outcome, **more)  # type: ignore[arg-type]
         return self.record(fact, settling=True)
@@ -340,6 +390,8 @@ class Session(SessionLog):
             self._expire_later(fact)
 
     def _became_durable(self, fact: AnyFact) -> None:
+        if isinstance(fact, DecisionRevised) and fact.answered is not None and fact.by is not None:
+            self._tell(fact.decision, lambda agent: agent.progressed(fact))
         if not isinstance(fact, DecisionResolved):
             return
         if (timer := self._expiries.pop(fact.decision, None)) is not None:
@@ -347,11 +399,14 @@ class Session(SessionLog):
         answer = self._secrets.pop(fact.decision, fact.answer)
         if self._waiters.resolve(fact.decision, fact.outcome, answer):
             return
+        self._tell(fact.decision, lambda agent: agent.resolved(fact, answer))
+
+    def _tell(self, decision: str, say: Callable[[Agent], None]) -> None:
         if self._agent is not None:
             try:
-                self._agent.resolved(fact, answer)
+                say(self._agent)
             except Exception:
-                log.exception("the agent of session %s did not take the outcome of %s", self.id, fact.decision)
+                log.exception("the agent of session %s did not take what became of %s", self.id, decision)
 
     def _expire_later(self, opened: DecisionOpened) -> None:
         assert opened.expires_at is not None

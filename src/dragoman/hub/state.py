@@ -14,6 +14,7 @@ import msgspec
 from .events import (
     AgentExited,
     AgentStarted,
+    Answer,
     CancelRequested,
     DecisionOpened,
     DecisionResolved,
@@ -21,6 +22,7 @@ from .events import (
     Event,
     HistoryReset,
     HookAnswered,
+    HookSignalled,
     Json,
     MessageAdded,
     PromptSubmitted,
@@ -81,7 +83,10 @@ class Exit(msgspec.Struct):
 
 
 class AgentStatus(msgspec.Struct):
-    """What the agent is doing. ``seq`` counts the changes: 0 is ``starting``, before any of them."""
+    """What the agent is doing. ``seq`` counts the changes: 0 is ``starting``, before any of them.
+
+    ``decision`` is the dialog that ``prompt`` means, whether or not it is still open.
+    """
 
     state: str = "starting"
     seq: int = 0
@@ -90,6 +95,13 @@ class AgentStatus(msgspec.Struct):
     error_category: str | None = None
     last_message: str | None = None
     since: int = 0
+    decision: str | None = None
+
+
+class StopSignal(msgspec.Struct, frozen=True):
+    """The agent's next stop is allowed, and ``body`` is what is said of it. Used up by the stop that it allows."""
+
+    body: Json = None
 
 
 class SessionState(msgspec.Struct):
@@ -118,13 +130,21 @@ class SessionState(msgspec.Struct):
     calls: dict[str, OpenCall] = {}
     queue: list[PromptSubmitted] = []
     decisions: dict[str, DecisionOpened] = {}
+    answered: dict[str, tuple[Answer, ...]] = {}
     prompts: int = 0
     hooks: dict[str, int] = {}
+    stop_signal: StopSignal | None = None
 
     @property
     def unsettled(self) -> bool:
         """Whether something would have to be put right if the server were lost now."""
         return bool(self.turn or self.executor or self.calls or self.decisions or self.queue)
+
+    @property
+    def prompt(self) -> DecisionOpened | None:
+        """The open dialog that the agent's state means; None when it is in none."""
+        status = self.status
+        return self.decisions.get(status.decision or "") if status.state == "prompt" else None
 
     @property
     def summary(self) -> str:
@@ -224,6 +244,7 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
         error_category=fact.error_category,
         last_message=state.status.last_message,
         since=at if moved else state.status.since,
+        decision=fact.decision,
     )
     state.tape_end = max(state.tape_end, fact.tape_offset or 0)
 
@@ -276,8 +297,9 @@ def _revised(state: SessionState, fact: DecisionRevised, at: int) -> None:  # no
     opened = state.decisions.get(fact.decision)
     if opened is None:
         return
-    changes: dict[str, Any] = {name: value for name in _REVISABLE if (value := getattr(fact, name)) is not None}
-    state.decisions[fact.decision] = msgspec.structs.replace(opened, **changes)
+    state.decisions[fact.decision] = revised(opened, fact)
+    if fact.answered is not None:
+        state.answered[fact.decision] = fact.answered
 
 
 def _reset(state: SessionState, fact: HistoryReset, at: int) -> None:  # noqa: ARG001
@@ -290,6 +312,7 @@ def _reserved(state: SessionState, fact: TerminalReserved, at: int) -> None:  # 
 
 def _resolved(state: SessionState, fact: DecisionResolved, at: int) -> None:  # noqa: ARG001
     state.decisions.pop(fact.decision, None)
+    state.answered.pop(fact.decision, None)
 
 
 def _said(state: SessionState, fact: MessageAdded, at: int) -> None:  # noqa: ARG001
@@ -308,6 +331,18 @@ def _titled(state: SessionState, fact: TerminalTitled, at: int) -> None:  # noqa
 
 def _hooked(state: SessionState, fact: HookAnswered, at: int) -> None:  # noqa: ARG001
     state.hooks[fact.hook] = state.hooks.get(fact.hook, 0) + 1
+    if fact.verdict == "signaled":
+        state.stop_signal = None
+
+
+def _signalled(state: SessionState, fact: HookSignalled, at: int) -> None:  # noqa: ARG001
+    state.stop_signal = StopSignal(fact.signal)
+
+
+def revised(opened: DecisionOpened, fact: DecisionRevised) -> DecisionOpened:
+    """The decision with what ``fact`` says anew."""
+    changes: dict[str, Any] = {name: value for name in _REVISABLE if (value := getattr(fact, name)) is not None}
+    return msgspec.structs.replace(opened, **changes)
 
 
 _REVISABLE = (
@@ -340,4 +375,5 @@ _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     TerminalResized: _resized,
     TerminalTitled: _titled,
     HookAnswered: _hooked,
+    HookSignalled: _signalled,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
 
@@ -14,6 +15,7 @@ from dragoman.hub.events import (
     Answer,
     DecisionOpened,
     DecisionResolved,
+    DecisionRevised,
     Json,
     MessageAdded,
     Option,
@@ -79,6 +81,13 @@ class ScriptedAgent:
 
     def check(self, prompt: PromptSubmitted) -> None:
         """Every prompt is a script or an echo."""
+
+    def progressed(self, revision: DecisionRevised) -> None:
+        """Nothing to do: a script goes on once its question is answered."""
+
+    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        """Nobody types at it."""
+        return nullcontext()
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         """Only its own turns open decisions, and those wait themselves."""
