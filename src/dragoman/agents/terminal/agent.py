@@ -6,7 +6,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +17,7 @@ from dragoman.hub.errors import (
     Closed,
     InvalidRequest,
     LimitReached,
+    NotRunning,
     StorageUnavailable,
     Unsupported,
 )
@@ -24,7 +27,9 @@ from dragoman.hub.events import (
     Answer,
     AnyFact,
     DecisionResolved,
+    DecisionRevised,
     Event,
+    Json,
     LogWritten,
     Notified,
     PromptSubmitted,
@@ -33,11 +38,12 @@ from dragoman.hub.events import (
     TerminalResized,
     TerminalTitled,
 )
-from dragoman.hub.ports import Driver, Hooks
+from dragoman.hub.ports import Hooks
 from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
 from dragoman.hub.turns import TurnContext
 
+from .drivers.profile import GroomMode
 from .environment import child_environment
 from .findings import Finding, Notification, Title
 from .limits import check_size
@@ -48,6 +54,9 @@ from .program import check_command, resolve_folder, resolve_program
 from .settings import TerminalSettings
 from .shelf import Shelf, sweep_shelves
 from .terminal import PtyTerminal
+
+if TYPE_CHECKING:
+    from .drivers.driver import AgentDriver
 
 log = logging.getLogger("dragoman.terminal")
 
@@ -60,7 +69,10 @@ TAPE_RESERVE = 1024**3
 
 
 class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a terminal session is made of. ``env`` is added to the server's environment and never logged."""
+    """What a terminal session is made of. ``env`` is added to the server's environment and never logged.
+
+    The last three are for sessions with a driver, and are coop's: ``--groom``, ``--agent-config``, ``--resume``.
+    """
 
     command: tuple[str, ...]
     cols: int | None = None
@@ -68,6 +80,9 @@ class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     model: bool | None = None
     record: bool | None = None
     env: dict[str, str] = {}
+    groom: GroomMode = "auto"
+    agent_config: dict[str, Json] = {}
+    resume: str | None = None
 
     def size(self, settings: TerminalSettings) -> tuple[int, int]:
         """Columns and rows, from the settings where none are given."""
@@ -88,7 +103,7 @@ class TerminalFactory:
         self.memory = MemoryReturn()
         self._folder = folder
 
-    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         """Check everything that can be checked before a session exists; returns what the log may hold."""
         try:
             given = msgspec.convert(options, TerminalOptions)
@@ -98,6 +113,10 @@ class TerminalFactory:
         check_command(given.command, given.env)
         resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
         check_size(*given.size(self.settings))
+        if agent != "unknown":
+            from .drivers.table import check_driver_options
+
+            check_driver_options(agent, groom=given.groom, config=given.agent_config, resume=given.resume)
         return {name: value for name, value in options.items() if name != "env"}
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
@@ -138,9 +157,6 @@ class TerminalFactory:
 class TerminalAgent:
     """One session's program. Implements the hub's ``Agent`` and the terminal's ``TerminalUser``."""
 
-    driver: Driver | None = None
-    hooks: Hooks | None = None
-
     def __init__(self, session: Session, factory: TerminalFactory) -> None:
         self._session = session
         self._factory = factory
@@ -161,6 +177,23 @@ class TerminalAgent:
             last_screen=self._shelf.load_screen(*self._size, session.state.tape_end),
             model=settings.model if self._options.model is None else self._options.model,
         )
+        self.driver: AgentDriver | None = None
+        if session.state.agent != "unknown":
+            from .drivers.table import make_driver
+
+            self.driver = make_driver(
+                session.state.agent,
+                session,
+                self.terminal,
+                settings.driver,
+                groom=self._options.groom,
+                config=self._options.agent_config,
+                resume=self._options.resume,
+            )
+
+    @property
+    def hooks(self) -> Hooks | None:
+        return self.driver
 
     # Agent
 
@@ -192,20 +225,33 @@ class TerminalAgent:
         if recorded:
             recording = await self._shelf.record(run, *self._size, session.state.title, settings.term)
         try:
+            command, environment = await self._prepared()
             self._check_open()  # it may have been closed while the recording was made
             self.terminal.launch(
-                self._options.command,
+                command,
                 cwd=session.state.cwd,
-                env=self._environment(),
+                env=environment,
                 size=self._size,
                 recording=recording,
                 processes=self._factory.processes,
             )
         except BaseException:
+            if self.driver is not None:
+                self.driver.abandoned()
             if recording is not None:
                 await recording.close()
                 self._shelf.discard_recording()
             raise
+
+    async def _prepared(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The command and the environment, with what the driver adds so that it hears of the agent."""
+        command, environment = self._options.command, self._environment()
+        if self.driver is None:
+            return command, environment
+        arguments, more = await self.driver.prepare(
+            self._shelf.made(), cwd=self._session.state.cwd, command=command, environment=environment
+        )
+        return (*command, *arguments), {**environment, **more}
 
     def _check_open(self) -> None:
         if self._session.closing:
@@ -225,6 +271,8 @@ class TerminalAgent:
                 run=run,
             )
         )
+        if self.driver is not None:
+            self.driver.launched()
         self._session.tasks.start(self._begin(started.seq), f"begin:{self._session.id}")
 
     async def _begin(self, seq: int) -> None:
@@ -243,14 +291,29 @@ class TerminalAgent:
         )
 
     def check(self, prompt: PromptSubmitted) -> None:  # noqa: ARG002
-        raise Unsupported("no agent driver configured")
+        driver = self._driver()
+        if not self.terminal.running:
+            raise NotRunning("the program does not run")
+        driver.check()
 
-    async def run_turn(self, turn: TurnContext) -> str | None:  # noqa: ARG002
-        """Never called: ``check`` lets no prompt through."""
-        raise Unsupported("no agent driver configured")
+    async def run_turn(self, turn: TurnContext) -> str | None:
+        return await self._driver().run_turn(turn)
+
+    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self.driver is None else self.driver.answering(decision)
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
-        """Without a driver a terminal opens no decision."""
+        if self.driver is not None:
+            self.driver.resolved(outcome, answer)
+
+    def progressed(self, revision: DecisionRevised) -> None:
+        if self.driver is not None:
+            self.driver.progressed(revision)
+
+    def _driver(self) -> AgentDriver:
+        if self.driver is None:
+            raise Unsupported("no agent driver configured")
+        return self.driver
 
     async def close(self, budget: float) -> None:
         if self._over.is_set():
@@ -267,9 +330,12 @@ class TerminalAgent:
     # TerminalUser
 
     def began_to_write(self) -> None:
-        self._move("working", "process:activity")
+        if self.driver is None:
+            self._move("working", "process:activity")
 
     def found(self, finding: Finding) -> None:
+        if self.driver is not None:
+            self.driver.found(finding)
         if isinstance(finding, Title):
             self._note("title", TerminalTitled(title=finding.text, tape_offset=finding.offset))
         elif isinstance(finding, Notification) and finding.kind == "message":
@@ -294,6 +360,8 @@ class TerminalAgent:
     async def _finish(self, code: int | None, signal: int | None) -> None:
         """Put tape and picture away, then say that it ended: whoever reads the end finds both."""
         terminal = self.terminal
+        if self.driver is not None:
+            self.driver.ended()
         for note in self._notes.values():
             note.flush()
         saved = False

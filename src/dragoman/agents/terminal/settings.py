@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .drivers.settings import DriverSettings
 from .ending import KillSchedule
 
 
@@ -42,6 +43,9 @@ class TerminalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     live: int = 500
     """Programs that may run at once."""
+
+    driver: DriverSettings = DriverSettings()
+    """How an agent's TUI is watched and driven."""
 
     schedule: KillSchedule = KillSchedule()
     """When to become ruder to a program that is to end."""

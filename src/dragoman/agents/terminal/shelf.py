@@ -27,7 +27,7 @@ class Shelf:
 
     def save_end(self, tape: RingTape, screen: StoredScreen) -> None:
         """Keep how it ended. Blocks on the disk; raises ``OSError``."""
-        folder = self._made()
+        folder = self.made()
         start, data = tape.read(tape.start)
         write_stored_tape(folder / "tape", start, data)
         screen.save(folder / "screen.json")
@@ -58,7 +58,7 @@ class Shelf:
 
     def keep_environment(self, environment: dict[str, str]) -> None:
         """Keep what the session's maker added to the environment: it may hold keys, so never in the log."""
-        path = self._made() / "environment.json"
+        path = self.made() / "environment.json"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(msgspec.json.encode(environment))
@@ -72,7 +72,7 @@ class Shelf:
 
     async def record(self, run: int, cols: int, rows: int, title: str, term: str) -> Recording:
         """Begin to record a run. What a lost server recorded as this run, but did not get into the log, is kept too."""
-        folder = self._made()
+        folder = self.made()
         path, again = folder / f"run-{run}.cast", 1
         while path.exists():
             again += 1
@@ -90,7 +90,8 @@ class Shelf:
         """The session's log is gone: so is all of this."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _made(self) -> Path:
+    def made(self) -> Path:
+        """The folder, made if it is not there."""
         self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         return self._folder

@@ -78,6 +78,8 @@ class PtyTerminal:
         self._resizing: asyncio.TimerHandle | None = None
         self._wanted: tuple[int, int, str | None] | None = None
         self._expected: dict[str, float] = {}
+        self.person: Callable[[bytes], None] | None = None
+        """What takes a person's input instead of the program: a driver that must not be written into."""
         self._pacer = Pacer(settings.tape, settings.breath, pause=self._pause, resume=self._resume)
 
     # What it is
@@ -128,10 +130,27 @@ class PtyTerminal:
     # What one may do with it
 
     def write(self, data: bytes) -> None:
+        if self._expected:
+            data = self._without_second_answers(data)
+        if self.person is not None and data:
+            self.person(data)
+        else:
+            self.deliver(data)
+
+    def deliver(self, data: bytes) -> None:
+        """Write to the program at once, whoever else types."""
         if self._wanted is not None:
             self._resize_wanted()  # who types behind a resize types into the new size
         if self._pty is not None:
-            self._pty.write(self._without_second_answers(data) if self._expected else data)
+            self._pty.write(data)
+
+    def deliver_keys(self, keys: Sequence[str]) -> None:
+        """Press named keys at once, whoever else types; cursor keys as the program asked for them."""
+        data = encode_keys(keys)
+        screen = self._screen
+        if screen is not None and screen.modes.application_cursor_keys:
+            data = re.sub(rb"\x1b\[([ABCDHF])", rb"\x1bO\1", data)
+        self.deliver(data)
 
     async def drained(self) -> bool:
         """Wait until the program's terminal has taken all input; False if the program ended before."""

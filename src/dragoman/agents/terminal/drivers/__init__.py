@@ -1,0 +1,1 @@
+"""Drivers: what knows a coding agent's TUI, watches what it does, and hands it prompts and answers."""

@@ -1,0 +1,194 @@
+"""What drives one agent: launches it so that we hear of it, answers its hooks, hands it prompts and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from dragoman.agents.common.observation import Sighting
+from dragoman.agents.terminal.findings import Finding
+from dragoman.agents.terminal.terminal import PtyTerminal
+from dragoman.hub.errors import InvalidRequest, NotReady
+from dragoman.hub.events import Answer, DecisionResolved, DecisionRevised, HookAnswered, HookSignalled, Json
+from dragoman.hub.permissions import Principal, Right
+from dragoman.hub.ports import StopVerdict
+from dragoman.hub.session import Session
+from dragoman.hub.turns import TurnContext
+
+from .deliveries import Deliveries
+from .dialogs import OpenDialog
+from .hook_answers import HookAnswers
+from .hook_socket import HookSocket, Post, Reply, hook_command
+from .profile import GroomMode, LaunchContext, Profile
+from .settings import DriverSettings
+from .tail import LogTail
+from .watch import AgentWatch
+
+_STOPS = ("Stop", "AfterAgent")
+"""The hook by which an agent asks whether it may stop."""
+
+
+class AgentDriver:
+    """See the module. Implements the hub's ``Driver`` and ``Hooks``."""
+
+    def __init__(
+        self,
+        session: Session,
+        terminal: PtyTerminal,
+        profile: Profile,
+        settings: DriverSettings,
+        *,
+        groom: GroomMode,
+        config: Mapping[str, Any],
+        resume: str | None,
+    ) -> None:
+        self._session = session
+        self._terminal = terminal
+        self._profile = profile
+        self._groom = groom
+        self._config = config
+        self._resume = resume
+        self._watch = AgentWatch(session, terminal, profile, settings, opened=self._dialog_opened)
+        self._deliveries = Deliveries(session, terminal, profile, settings, self._watch, groom=groom)
+        self._answers = HookAnswers(session, config)
+        self._socket: HookSocket | None = None
+        self._tail: LogTail | None = None
+        self._environment: Mapping[str, str] = {}
+
+    # Launch
+
+    async def prepare(
+        self, folder: Path, *, cwd: str, command: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Make ready for a launch: arguments to append, environment to add. Raises ``InvalidRequest``, ``OSError``."""
+        plain = self._groom == "pristine"
+        launch = self._profile.launch(
+            LaunchContext(
+                folder=folder,
+                cwd=cwd,
+                command=command,
+                environment=environment,
+                agent_session=self._session.ids(),
+                resume=self._resume,
+                config=self._config,
+                plain=plain,
+                hook_command=hook_command,
+            )
+        )
+        more = dict(launch.environment)
+        if self._profile.hooked and not plain:
+            # Before the program runs: its first hook comes early.
+            self._socket = HookSocket(self._take_post)
+            await self._socket.open()
+            more |= self._socket.environment()
+        self._tail = LogTail(launch.log, from_end=launch.log_from_end) if launch.log is not None else None
+        self._environment = {**environment, **more}
+        return launch.arguments, more
+
+    def launched(self) -> None:
+        """The program runs."""
+        self._watch.begin(self._environment, self._tail)
+        self._deliveries.begin()
+
+    def abandoned(self) -> None:
+        """The launch failed."""
+        self._close_socket()
+
+    def ended(self) -> None:
+        """The program is gone, with all its output; its end is about to be recorded."""
+        self._watch.end()
+        self._deliveries.end()
+        self._close_socket()
+
+    def found(self, finding: Finding) -> None:
+        """What the program says beside drawing, in stream order."""
+        self._watch.found(finding)
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _dialog_opened(self, opened: OpenDialog) -> None:
+        self._deliveries.dialog_opened(opened)
+
+    # Prompts and answers
+
+    def check(self) -> None:
+        """Raise ``NotReady`` while the agent starts."""
+        if self._session.state.status.state == "starting":
+            raise NotReady
+
+    async def run_turn(self, turn: TurnContext) -> str | None:
+        """Hand the prompt over and see the agent through to its end."""
+        return await self._deliveries.run_turn(turn)
+
+    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+        """Around the recording of an answer: no key of a person is on its way to the dialog meanwhile."""
+        return self._deliveries.answering(decision)
+
+    def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
+        """An outcome is durable: carry it out."""
+        self._deliveries.resolved(outcome, answer)
+
+    def progressed(self, revision: DecisionRevised) -> None:
+        """Some of a dialog's questions were answered, durably: carry them out."""
+        self._deliveries.progressed(revision)
+
+    async def taken(self, prompt: str) -> str | None:
+        """See the port."""
+        return await self._deliveries.outcome(prompt)
+
+    async def carried_out(self, decision: str) -> str | None:
+        """See the port."""
+        return await self._deliveries.outcome(decision)
+
+    # Hooks
+
+    def proves(self, secret: str) -> bool:
+        """See the port."""
+        return self._socket is not None and self._socket.proves(secret)
+
+    async def ingest(self, event: str, data: Json) -> None:
+        """See the port."""
+        if not isinstance(data, dict):
+            raise InvalidRequest("a hook's payload must be a JSON object")
+        await self._session.durable(self._watch.take_hook(event, data))
+
+    async def stop(self, data: Json) -> StopVerdict:
+        """See the port."""
+        self._watch.catch_up()
+        verdict, fact = self._answers.stop(data if isinstance(data, dict) else {})
+        event = self._watch.record(fact)
+        if verdict.type == "blocked":
+            self._watch.see(Sighting(source="hook", state="working", cause="hook:working"))
+        await self._session.durable(event.seq)
+        return verdict
+
+    async def signal(self, principal: Principal, body: Json) -> None:
+        """See the port."""
+        principal.check(self._session.id, Right.WRITE)
+        await self._session.durable(self._watch.record(HookSignalled(signal=body, by=principal.id)).seq)
+
+    async def start(self, data: Json) -> str:
+        """See the port."""
+        script, fact = self._answers.start(data if isinstance(data, dict) else {})
+        await self._session.durable(self._watch.record(fact).seq)
+        return script
+
+    async def _take_post(self, post: Post) -> Reply:
+        """A post of our own hook script. It waits until what it says is on disk."""
+        data = post.data if isinstance(post.data, dict) else {}
+        seq = self._watch.take_hook(post.event, data, post.at)
+        reply = Reply()
+        if post.event in _STOPS and "agent_id" not in data:
+            reply = Reply(print=self._answers.stop_reply(self._profile.name, await self.stop(data)))
+        elif post.event == "SessionStart":
+            reply = Reply(script=await self.start(data))
+        elif post.event == "SessionEnd":
+            reason = data.get("reason")
+            seq = self._watch.record(HookAnswered(hook="end", reason=reason if isinstance(reason, str) else None)).seq
+        await self._session.durable(seq)
+        return reply

@@ -1,0 +1,305 @@
+"""Hands: prompts and answers put into an agent's TUI key by key, each step seen to have worked before the next.
+
+No dialog is answered by a fixed digit: the marker is moved to the wanted row, the screen is read again, and only then
+comes Enter. No prompt counts as delivered before the agent has shown that it took it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+from dragoman.agents.terminal.terminal import PtyTerminal
+from dragoman.agents.terminal.tui.choose import find_row, keys_to
+from dragoman.agents.terminal.tui.reading import ScreenDialog
+from dragoman.hub.events import Answer
+
+from .dialogs import OpenDialog
+from .gate import InputGate
+from .profile import Profile
+from .settings import DriverSettings
+from .watch import AgentWatch
+
+PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""What a pasted text may not hold: keys, and the end of the paste."""
+
+FIRST_BYTES = 256
+"""Bytes of a prompt that need no more than the shortest delay."""
+
+STEP = 1.0
+"""Seconds for one step on the screen: a marker that moves, a page that turns."""
+
+ENTER_AGAIN = (0.5, 1.0, 1.5)
+"""Seconds after which an Enter that had no effect is pressed again."""
+
+TRIES = 3
+"""How often a marker is moved before it is given up."""
+
+
+class NotDelivered(Exception):
+    """What was to be put into the TUI did not get there. The message says why, for people."""
+
+
+class Hands:
+    """Types for one watch. Callers hold the input gate, except ``hand_over``, which takes it itself."""
+
+    def __init__(
+        self, watch: AgentWatch, gate: InputGate, terminal: PtyTerminal, profile: Profile, settings: DriverSettings
+    ) -> None:
+        self._watch = watch
+        self._gate = gate
+        self._terminal = terminal
+        self._profile = profile
+        self._settings = settings
+
+    # Prompts
+
+    async def hand_over(self, text: str) -> None:
+        """Put a prompt into the input box and submit it; returns once the agent has evidently taken it.
+
+        Raises ``NotDelivered`` or ``PersonTyping``.
+        """
+        watch = self._watch
+        async with self._gate.delivery():
+            if watch.state not in ("idle", "error"):
+                raise NotDelivered(f"agent is {watch.state}")
+            await self._empty_box()
+            watch.ledger.expect_prompt(text)
+            typed, before, came_back = self._gate.keys, watch.worked, watch.came_back
+            data = self._as_input(text)
+            self._terminal.deliver(data)
+            if not await self._terminal.drained():
+                raise NotDelivered("the program ended")
+            await self._pasted(len(data))
+            await self._submit(typed, before, came_back)
+
+    def _as_input(self, text: str) -> bytes:
+        clean = _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+        data = clean.encode(errors="replace")
+        screen = self._terminal.screen
+        if screen is None or screen.bracketed_paste:
+            return PASTE_BEGIN + data + PASTE_END
+        return data
+
+    async def _empty_box(self) -> None:
+        """Remove what was left in the input box: it would become a part of the prompt."""
+        watch = self._watch
+        for key in self._profile.clear:
+            if not watch.look().input_box:
+                return
+            self._terminal.deliver_keys((key,))
+            await watch.until(lambda: not watch.reading.input_box, 0.5)
+        if watch.look().input_box:
+            raise NotDelivered("the input box holds a draft that could not be cleared")
+
+    async def _pasted(self, size: int) -> None:
+        """Give the agent time to take the paste in, and see it stand in the box if the box can be read."""
+        settings, watch = self._settings, self._watch
+        delay = settings.input_delay + settings.input_delay_per_byte * max(0, size - FIRST_BYTES)
+        await asyncio.sleep(min(delay, settings.input_delay_max))
+        if watch.look().input_box is not None:
+            await watch.until(lambda: bool(watch.reading.input_box) or watch.reading.input_box is None, STEP)
+
+    async def _submit(self, typed: int, worked: int, came_back: int) -> None:
+        watch = self._watch
+
+        def taken() -> bool:
+            return (
+                watch.came_back > came_back or watch.worked > worked or watch.state in ("working", "prompt", "exited")
+            )
+
+        def left_the_box() -> bool:
+            return watch.reading.input_box == ""
+
+        self._terminal.deliver(b"\r")
+        for wait in ENTER_AGAIN:
+            if await watch.until(lambda: taken() or not watch.running, wait):
+                break
+            if left_the_box() or self._gate.keys != typed:
+                continue
+            if watch.look().input_box:
+                self._terminal.deliver(b"\r")  # the first was swallowed: the text still stands there
+        if not taken():
+            rest = max(0.0, self._settings.nudge_timeout - sum(ENTER_AGAIN))
+            await watch.until(lambda: taken() or not watch.running, rest)
+        if taken() or left_the_box():
+            return
+        if not watch.running:
+            raise NotDelivered("the program ended")
+        await self._take_back()
+        raise NotDelivered("the agent did not take the prompt: its Enter had no effect")
+
+    async def _take_back(self) -> None:
+        for key in self._profile.clear:
+            if not self._watch.look().input_box:
+                return
+            self._terminal.deliver_keys((key,))
+            await self._watch.until(lambda: not self._watch.reading.input_box, 0.5)
+
+    # Answers
+
+    async def answer(self, opened: OpenDialog, answer: Answer) -> None:
+        """Answer a permission, a plan or a set-up dialog. Raises ``NotDelivered``."""
+        dialog = self._shown(opened)
+        if dialog is None:
+            await self._answer_unread(opened, accept=bool(answer.accept or answer.option == 1))
+            return
+        if dialog.enter_only or (not dialog.rows and answer.text is None):
+            self._terminal.deliver(b"\r" if answer.accept is not False else b"\x1b")
+        elif answer.text is not None and (free := _free_row(dialog)) is not None:
+            await self._choose(opened, free)
+            await self._type(answer.text)
+            self._terminal.deliver(b"\r")
+        elif not dialog.rows:  # a field to type into: a sign-in code
+            await self._type(answer.text or "")
+            self._terminal.deliver(b"\r")
+        else:
+            await self._choose(opened, self._wanted(opened, dialog, answer))
+            self._terminal.deliver(b"\r")
+        await self._see_it_go(opened, dialog)
+
+    async def answer_questions(self, opened: OpenDialog, answers: Sequence[Answer], *, last: bool) -> None:
+        """Answer a dialog of one or several questions, page by page. Raises ``NotDelivered``."""
+        for answer in answers:
+            dialog = self._shown(opened)
+            if dialog is None:
+                raise NotDelivered("the dialog is not on the screen")
+            await self._answer_page(opened, dialog, answer)
+            if not dialog.tabs and not self._expects_more(opened):
+                await self._see_it_go(opened, dialog)
+                return
+            await self._see_page_turn(opened, dialog)
+        if last and (dialog := self._shown(opened)) is not None:
+            if dialog.review:
+                await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
+                self._terminal.deliver(b"\r")
+            await self._see_it_go(opened, dialog)
+
+    async def _answer_page(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> None:
+        if answer.text is not None and answer.option is None:
+            free = _free_row(dialog)
+            if free is None:
+                raise NotDelivered("this question takes no text")
+            await self._choose(opened, free)
+            if dialog.rows[free].selected and not dialog.rows[free].free_text:
+                self._terminal.deliver(b"\r")
+            await self._type(answer.text)
+            self._terminal.deliver(b"\r")
+            return
+        rows = [self._row_of_choice(dialog, choice) for choice in answer.choices]
+        if not rows:
+            rows = [self._wanted(opened, dialog, answer)]
+        for row in rows:
+            await self._choose(opened, row)
+            self._terminal.deliver(b"\r")
+            await asyncio.sleep(self._settings.input_delay if len(rows) > 1 else 0)
+        if dialog.multiple:
+            self._terminal.deliver_keys(("right",))
+
+    def _row_of_choice(self, dialog: ScreenDialog, choice: str) -> int:
+        row = find_row(dialog, label=choice, number=None, accept=None)
+        if row is None:
+            raise NotDelivered(f"there is no option {choice!r}")
+        return row
+
+    def _expects_more(self, opened: OpenDialog) -> bool:
+        return len(opened.about.questions) > 1
+
+    def _wanted(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> int:
+        """The row that the answer means: by its label where the decision has shown labels."""
+        row: int | None = None
+        if answer.option is not None:
+            labels = [option.label for option in opened.about.options]
+            questions = opened.about.questions
+            if opened.about.kind == "question" and questions:
+                page = next((at for at, tab in enumerate(dialog.tabs) if tab.current), 0)
+                labels = [option.label for option in questions[min(page, len(questions) - 1)].options] or labels
+            if 0 < answer.option <= len(labels):
+                row = find_row(dialog, label=labels[answer.option - 1], number=None, accept=None)
+            elif 0 < answer.option <= len(dialog.rows):
+                row = answer.option - 1
+        elif opened.about.kind == "setup" and answer.accept is None:
+            row = 0
+        else:
+            row = find_row(dialog, label=None, number=None, accept=bool(answer.accept))
+        if row is None:
+            raise NotDelivered("the dialog shows no such option")
+        return row
+
+    async def _choose(self, opened: OpenDialog, row: int) -> None:
+        """Move the marker to the row, and see it there."""
+        watch = self._watch
+        for _ in range(TRIES):
+            dialog = self._shown(opened)
+            if dialog is None or row >= len(dialog.rows):
+                raise NotDelivered("the dialog changed before it was answered")
+            if dialog.rows[row].selected:
+                return
+            keys = keys_to(dialog, row)
+            if not keys:
+                raise NotDelivered("no row of the dialog is marked")
+            for key in keys:
+                self._terminal.deliver_keys((key,))
+
+            def there() -> bool:
+                shown = opened.shown
+                return watch.dialogs.open is not opened or (
+                    shown is not None and row < len(shown.rows) and shown.rows[row].selected
+                )
+
+            await watch.until(there, STEP)
+        raise NotDelivered("the marker does not move to the wanted option")
+
+    async def _type(self, text: str) -> None:
+        self._terminal.deliver(self._as_input(text))
+        await self._terminal.drained()
+        await asyncio.sleep(self._settings.input_delay)
+
+    async def _see_it_go(self, opened: OpenDialog, dialog: ScreenDialog) -> None:
+        """Wait until the dialog is gone; an Enter that had no effect at all is pressed once more."""
+        watch = self._watch
+
+        def gone() -> bool:
+            shown = opened.shown
+            return watch.dialogs.open is not opened or (shown is not None and shown.identity != dialog.identity)
+
+        seq = self._seq()
+        if await watch.until(gone, ENTER_AGAIN[-1]):
+            return
+        if self._seq() == seq and self._shown(opened) is not None:
+            self._terminal.deliver(b"\r")
+        if not await watch.until(gone, self._settings.answer_timeout):
+            raise NotDelivered("the dialog did not take the answer")
+
+    async def _see_page_turn(self, opened: OpenDialog, dialog: ScreenDialog) -> None:
+        watch = self._watch
+
+        def turned() -> bool:
+            shown = opened.shown
+            return watch.dialogs.open is not opened or (shown is not None and shown.identity != dialog.identity)
+
+        if not await watch.until(turned, self._settings.answer_timeout):
+            raise NotDelivered("the dialog did not go on to its next question")
+
+    async def _answer_unread(self, opened: OpenDialog, *, accept: bool) -> None:
+        """A dialog whose options could not be read: Enter is its yes, Escape its no."""
+        self._terminal.deliver(b"\r" if accept else b"\x1b")
+        if not await self._watch.until(lambda: self._watch.dialogs.open is not opened, STEP):
+            self._watch.dialogs.end("unread")
+
+    def _shown(self, opened: OpenDialog) -> ScreenDialog | None:
+        self._watch.look()
+        if self._watch.dialogs.open is not opened:
+            raise NotDelivered("the dialog is gone")
+        return opened.shown if opened.missing_since is None else None
+
+    def _seq(self) -> int:
+        screen = self._terminal.screen
+        return screen.seq if screen is not None else 0
+
+
+def _free_row(dialog: ScreenDialog) -> int | None:
+    return next((at for at, row in enumerate(dialog.rows) if row.free_text), None)

@@ -1,0 +1,111 @@
+"""The private way in for an agent's hooks: one unix socket for each session, 0600 in a 0700 folder, with a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import os
+import secrets
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from dragoman.hub.errors import HubError
+from dragoman.hub.events import Json
+
+log = logging.getLogger("dragoman.terminal")
+
+MAX_PAYLOAD = 16 * 1024 * 1024
+"""Bytes of one hook's payload."""
+
+POST_LIMIT = 5.0
+"""Seconds in which a payload must have come."""
+
+SCRIPT = Path(__file__).with_name("hook_script.py")
+
+
+class Post(msgspec.Struct, frozen=True):
+    """One hook's post. ``at`` is when the hook ran, in milliseconds since 1970."""
+
+    secret: str
+    event: str
+    at: int | None = None
+    data: Json = None
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the hook is to do: ``print`` this, run this ``script``."""
+
+    print: str = ""
+    script: str = ""
+
+
+Take = Callable[[Post], Awaitable[Reply]]
+
+_decoder = msgspec.json.Decoder(Post)
+_encoder = msgspec.json.Encoder()
+
+
+class HookSocket:
+    """Listens for one session's hooks; ``take`` answers each. Close it when the session's program is gone."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self._folder = tempfile.mkdtemp(prefix="dragoman-hooks-")  # 0700; a path in the data folder may be too long
+        self._secret = secrets.token_urlsafe(24)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self._folder, "hooks.sock")  # noqa: PTH118  the environment wants a string
+
+    def proves(self, secret: str) -> bool:
+        """Whether this is this session's secret."""
+        return hmac.compare_digest(secret.encode(), self._secret.encode())
+
+    def environment(self) -> dict[str, str]:
+        """What the agent's environment needs so that its hooks find us."""
+        return {"DRAGOMAN_HOOKS": self.path, "DRAGOMAN_HOOK_SECRET": self._secret}
+
+    async def open(self) -> None:
+        """Listen. Must be open before the agent starts: its first hook comes early."""
+        self._server = await asyncio.start_unix_server(self._serve, self.path, limit=MAX_PAYLOAD)
+        os.chmod(self.path, 0o600)  # noqa: PTH101
+
+    def close(self) -> None:
+        """Stop listening and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reply = Reply()
+        try:
+            async with asyncio.timeout(POST_LIMIT):
+                line = await reader.readline()
+            post = _decoder.decode(line)
+            if self.proves(post.secret):
+                reply = await self._take(post)
+            else:
+                log.warning("a hook came with a wrong secret and is not taken")
+        except (msgspec.MsgspecError, RecursionError, ValueError, TimeoutError) as problem:
+            log.warning("a hook's post cannot be read: %s", problem)
+        except HubError as problem:
+            log.warning("a hook is not taken: %s", problem)
+        with contextlib.suppress(OSError):
+            writer.write(_encoder.encode(reply) + b"\n")
+            await writer.drain()
+        writer.close()
+
+
+def hook_command(event: str) -> str:
+    """The shell command that posts this hook. ``-I -S``: nothing of the user's Python is looked at, and it is fast."""
+    return f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(SCRIPT))} {shlex.quote(event)}"

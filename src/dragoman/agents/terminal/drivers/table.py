@@ -1,0 +1,49 @@
+"""The agents that can be driven, by the word of ``--agent``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman.agents.terminal.terminal import PtyTerminal
+from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.session import Session
+
+from .claude import Claude
+from .codex import Codex
+from .driver import AgentDriver
+from .gemini import Gemini, Qwen
+from .opencode import OpenCode
+from .profile import GroomMode, Profile
+from .settings import DriverSettings
+
+PROFILES: Mapping[str, Profile] = {
+    profile.name: profile for profile in (Claude(), Codex(), Gemini(), Qwen(), OpenCode())
+}
+
+
+def make_driver(
+    agent: str,
+    session: Session,
+    terminal: PtyTerminal,
+    settings: DriverSettings,
+    *,
+    groom: GroomMode,
+    config: Mapping[str, Any],
+    resume: str | None,
+) -> AgentDriver | None:
+    """The driver for this agent; None for a program that none of them knows."""
+    profile = PROFILES.get(agent)
+    if profile is None:
+        return None
+    return AgentDriver(session, terminal, profile, settings, groom=groom, config=config, resume=resume)
+
+
+def check_driver_options(agent: str, *, groom: GroomMode, config: Mapping[str, Any], resume: str | None) -> None:
+    """Raise ``InvalidRequest`` for options that this agent's driver cannot have."""
+    if resume is not None and agent != "claude":
+        raise InvalidRequest("resume works with claude only")
+    if resume is not None and groom == "pristine":
+        raise InvalidRequest("resume needs hooks, and pristine installs none")
+    if config and agent not in PROFILES:
+        raise InvalidRequest(f"agent_config is for {', '.join(PROFILES)}, not for {agent!r}")

@@ -1,0 +1,379 @@
+"""Watching one agent: every source of evidence comes in here, and goes out as facts and as one true state.
+
+The state is what ``Fusion`` believes, or ``prompt`` while a dialog is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dragoman.agents.common.errors import categorise
+from dragoman.agents.common.hooks import read_hook
+from dragoman.agents.common.ledger import Ledger
+from dragoman.agents.common.observation import Activity, Dialog, Observation, Sighting, Source
+from dragoman.agents.terminal.findings import Finding, ProgramStatus, Reset, Title
+from dragoman.agents.terminal.program_status import StatusReport, parse_report
+from dragoman.agents.terminal.terminal import PtyTerminal
+from dragoman.agents.terminal.tui import read_screen
+from dragoman.agents.terminal.tui.reading import ScreenReading
+from dragoman.agents.terminal.tui.titles import read_title
+from dragoman.hub.events import AnyFact, Event, StateChanged, ToolEnded
+from dragoman.hub.ports import TapeReader
+from dragoman.hub.session import Session
+
+from .dialogs import Dialogs, OpenDialog
+from .fusion import QUIET_BEFORE_IDLE, Fusion
+from .profile import Profile
+from .settings import DriverSettings
+from .tail import LogTail
+
+LOG_SEARCH = 1.0
+"""Seconds between two searches for the agent's session log."""
+
+BUSY_AFTER_OUTPUT = 3.0
+"""Seconds after the last sign of life for which the session log is looked at."""
+
+REFLOWING = 1.0
+"""Seconds after a resize in which a dialog may look different and be the same."""
+
+
+class AgentWatch:
+    """One session's agent. Implements ``TerminalWatcher``; ``opened`` is called with each new dialog."""
+
+    def __init__(
+        self,
+        session: Session,
+        terminal: PtyTerminal,
+        profile: Profile,
+        settings: DriverSettings,
+        *,
+        opened: Callable[[OpenDialog], None],
+    ) -> None:
+        self._session = session
+        self._terminal = terminal
+        self._profile = profile
+        self._settings = settings
+        self._opened = opened
+        self._loop = asyncio.get_running_loop()
+        self.dialogs = Dialogs(session, record=self.record, changed=self._dialog_changed)
+        self.ledger = Ledger()
+        self.reading = ScreenReading()
+        self.running = False
+        self.worked = 0
+        """Grows while there is evidence of work."""
+        self.came_back = 0
+        """Prompts of ours that the agent has shown to have taken."""
+        self.broken_off = 0
+        """How often a person broke off what the agent did."""
+        self._fusion = Fusion()
+        self._status: StatusReport | None = None
+        self._published_decision: str | None = None
+        self._tail: LogTail | None = None
+        self._environment: Mapping[str, str] = {}
+        self._began = 0.0
+        self._searched = 0.0
+        self._last_output = 0.0
+        self._resized_at = float("-inf")
+        self._looking: asyncio.TimerHandle | None = None
+        self._waking: asyncio.TimerHandle | None = None
+        self._tailing: asyncio.TimerHandle | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._unwatch: Callable[[], None] | None = None
+
+    def begin(self, environment: Mapping[str, str], tail: LogTail | None) -> None:
+        """The program runs. ``tail`` is its session log, where that is known beforehand."""
+        self.running = True
+        self._environment, self._tail = environment, tail
+        self._fusion, self.ledger, self._status = Fusion(), Ledger(), None
+        self.reading = ScreenReading()
+        self._began = time.time() - 1.0
+        self._last_output = self._loop.time()
+        self.dialogs.screen_known = self._terminal.screen is not None
+        self._unwatch = self._terminal.watch(self)
+
+    def end(self) -> None:
+        """The program is gone, with all its output."""
+        self._read_log()
+        self.running = False
+        for timer in (self._looking, self._waking, self._tailing):
+            if timer is not None:
+                timer.cancel()
+        self._looking = self._waking = self._tailing = None
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        self.dialogs.void("the program ended")
+        self._wake_waiters()
+
+    @property
+    def state(self) -> str:
+        """The state as published."""
+        return self._session.state.status.state
+
+    async def until(self, true: Callable[[], bool], limit: float | None) -> bool:
+        """Wait until ``true`` holds, looked at whenever something new is known; False after ``limit`` seconds."""
+        deadline = None if limit is None else self._loop.time() + limit
+        while not true():
+            waiter = self._loop.create_future()
+            self._waiters.add(waiter)
+            try:
+                rest = None if deadline is None else deadline - self._loop.time()
+                if rest is not None and rest <= 0:
+                    return False
+                await asyncio.wait({waiter}, timeout=rest)
+            finally:
+                self._waiters.discard(waiter)
+        return True
+
+    def _wake_waiters(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # Watching the terminal
+
+    def readers(self) -> Sequence[TapeReader]:
+        """It looks at the screen only."""
+        return ()
+
+    def tape_grew(self) -> None:
+        self._last_output = self._loop.time()
+        self._look_soon(self._settings.look_interval)
+        self._tail_soon()
+
+    def screen_changed(self) -> None:
+        """It looks when bytes have come, whether the picture is published or not."""
+
+    def resized(self) -> None:
+        self._resized_at = self._loop.time()
+        self._look_soon(self._settings.look_interval)
+
+    def found(self, finding: Finding) -> None:
+        """What the program says beside drawing, in stream order."""
+        if isinstance(finding, ProgramStatus):
+            report = parse_report(finding.payload)
+            if report is not None and report.id == "":
+                self._reported(report)
+        elif isinstance(finding, Title) and self._status is None:
+            state = read_title(self._profile.name, finding.text)
+            if state is not None:
+                self.see(Sighting(source="title", state=state, cause=f"title:{state}"))
+        elif isinstance(finding, Reset):
+            self._status = None
+            self._fusion.unsay("status")
+
+    def _reported(self, report: StatusReport) -> None:
+        asked = self._status is not None and self._status.state == "blocked"
+        self._status = report
+        if report.state == "clear":
+            self._fusion.unsay("status")
+            return
+        if report.state == "blocked":
+            kind = "question" if report.kind == "question" else "permission"
+            about = Dialog(kind="setup", subtype="login") if report.kind == "auth" else Dialog(kind=kind)
+            self.see(Sighting(source="status", state="prompt", cause=f"status:prompt({about.kind})", dialog=about))
+            return
+        if asked:
+            self.dialogs.no_longer_asked(self._loop.time())
+        state: Activity = "idle" if report.state in ("idle", "done") else report.state  # type: ignore[assignment]
+        error = report.msg if state == "error" else None
+        self.see(Sighting(source="status", state=state, cause=f"status:{state}", error=error))
+
+    def _look_soon(self, delay: float) -> None:
+        if self._looking is None and self.running:
+            self._looking = self._loop.call_later(delay, self._look_due)
+
+    def _look_due(self) -> None:
+        self._looking = None
+        self.look()
+
+    def look(self) -> ScreenReading:
+        """Read the screen now and take in what it shows."""
+        screen = self._terminal.screen
+        if screen is None or not self.running:
+            return self.reading
+        if screen.held:
+            self._look_soon(self._settings.look_interval)
+            return self.reading
+        now = self._loop.time()
+        reading = self.reading = read_screen(self._profile.name, screen.snapshot(), screen.styled)
+        at_rest = reading.working or reading.input_box is not None
+        self.dialogs.on_screen(reading.dialog, now, at_rest=at_rest, resized=now - self._resized_at < REFLOWING)
+        self._see_screen(reading, now)
+        self._settle()
+        self._wake_waiters()
+        return reading
+
+    def _see_screen(self, reading: ScreenReading, now: float) -> None:
+        if reading.dialog is not None:
+            self._fusion.unsay("screen")
+        elif reading.working:
+            self._fusion.see(Sighting(source="screen", state="working", cause="screen:working"), now)
+        elif reading.input_box is None:
+            self._fusion.unsay("screen")
+        elif now - self._last_output < QUIET_BEFORE_IDLE:
+            self._look_soon(self._last_output + QUIET_BEFORE_IDLE - now + 0.01)
+        elif reading.error is not None:
+            self._fusion.see(Sighting(source="screen", state="error", cause="screen:error", error=reading.error), now)
+        else:
+            self._fusion.see(Sighting(source="screen", state="idle", cause="screen:idle"), now)
+
+    # Session log
+
+    def _tail_soon(self) -> None:
+        if self._tailing is None and self.running:
+            self._tailing = self._loop.call_later(self._settings.log_interval, self._tail_due)
+
+    def _tail_due(self) -> None:
+        self._tailing = None
+        self._read_log()
+        if self._loop.time() - self._last_output < BUSY_AFTER_OUTPUT:
+            self._tail_soon()
+
+    def _read_log(self) -> None:
+        if self._tail is None:
+            self._search_log()
+        if self._tail is None:
+            return
+        for record in self._tail.records():
+            self._take(self._profile.read_record(record), "log")
+
+    def _search_log(self) -> None:
+        now = self._loop.time()
+        if now - self._searched < LOG_SEARCH:
+            return
+        self._searched = now
+        path = self._profile.find_log(self._environment, self._session.state.cwd, self._began)
+        if path is not None:
+            self._tail = LogTail(path)
+
+    # Hooks
+
+    def take_hook(self, event: str, data: dict[str, Any], at: int | None = None) -> int:
+        """Take in a hook's payload. ``at`` is when it ran, in milliseconds since 1970; returns the log's head."""
+        observation = read_hook(self._profile.name, event, data)
+        if observation.transcript and (self._tail is None or str(self._tail.path) != observation.transcript):
+            self._read_log()
+            self._tail = LogTail(Path(observation.transcript), from_end=self._tail is None and _resumes(data))
+        self._take(observation, "hook", at)
+        self._last_output = max(self._last_output, self._loop.time() - QUIET_BEFORE_IDLE)
+        self._tail_soon()
+        self._look_soon(self._settings.look_interval)
+        return self._session.head
+
+    def catch_up(self) -> None:
+        """Take in what the agent has written to its log by now."""
+        self._read_log()
+
+    # Taking things in
+
+    def _take(self, observation: Observation, source: Source, at: int | None = None) -> None:
+        if observation.prompt is not None:
+            self.came_back += self.ledger.came_back(observation.prompt)
+        turn = self._session.state.turn
+        for fact in self.ledger.admit(observation.facts):
+            if turn is not None and getattr(fact, "turn", turn) is None:
+                fact = msgspec.structs.replace(fact, turn=turn.turn)  # noqa: PLW2901
+            self.record(fact)
+            if isinstance(fact, ToolEnded):
+                self.dialogs.tool_ended(fact.call, fact.tool, fact.input)
+        if observation.interrupted:
+            self.dialogs.no_longer_asked(self._loop.time())
+            self._fusion.interrupt(f"{source}:idle", self._loop.time())
+            self.broken_off += 1
+        if observation.sighting is not None:
+            self.see(observation.sighting, at if at is not None else _clock_of(observation))
+        else:
+            self._settle()
+        self._wake_waiters()
+
+    def see(self, sighting: Sighting, at: int | None = None) -> None:
+        """Take evidence. ``at`` is when it happened by the source's own clock."""
+        now = self._loop.time()
+        if sighting.state == "prompt":
+            self.dialogs.told(sighting, now)
+            self._look_soon(self._settings.look_interval)
+        else:
+            if sighting.source == "hook" and sighting.state == "idle" and self.dialogs.open is not None:
+                self.dialogs.no_longer_asked(now)
+            self._fusion.see(sighting, now, at)
+        self._settle()
+        self._wake_waiters()
+
+    # The state
+
+    def _settle(self) -> None:
+        """Say what is true now, if it is news; look again when time alone may change it."""
+        if not self.running:
+            return
+        now = self._loop.time()
+        self.dialogs.tick(now, at_rest=self.reading.working or self.reading.input_box is not None)
+        belief = self._fusion.belief(now)
+        opened = self.dialogs.open
+        if opened is not None:
+            self._publish("prompt", opened.cause, decision=opened.decision)
+        elif belief is not None:
+            if belief.state == "working":
+                self.worked += 1
+            self._publish(belief.state, belief.cause, error=belief.error)
+        waits = [self._fusion.next_look(now), self.dialogs.look_again(now)]
+        self._wake_in(min((wait for wait in waits if wait is not None), default=None))
+
+    def _publish(self, state: str, cause: str, *, error: str | None = None, decision: str | None = None) -> None:
+        status = self._session.state.status
+        if state == status.state and decision == self._published_decision and error == status.error_detail:
+            return
+        self._published_decision = decision
+        self.record(
+            StateChanged(
+                prev=status.state,
+                next=state,
+                cause=cause,
+                tape_offset=self._terminal.tape.end,
+                error_detail=(error or "unknown") if state == "error" else None,
+                error_category=categorise(error or "") if state == "error" else None,
+                decision=decision,
+            )
+        )
+
+    def _wake_in(self, delay: float | None) -> None:
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        if delay is not None:
+            self._waking = self._loop.call_later(delay + 0.005, self._wake_due)
+
+    def _wake_due(self) -> None:
+        self._waking = None
+        self.look()
+        self._settle()
+        self._wake_waiters()
+
+    def _dialog_changed(self) -> None:
+        opened = self.dialogs.open
+        if opened is not None:
+            self._loop.call_later(self._settings.options_timeout, self._options_overdue, opened.decision)
+            self._opened(opened)
+
+    def _options_overdue(self, decision: str) -> None:
+        if self.dialogs.open is not None and self.dialogs.open.decision == decision:
+            self.dialogs.give_up_on_options()
+
+    def record(self, fact: AnyFact) -> Event:
+        """Record what the agent did: it has happened, so it is taken even while the disk does not keep up."""
+        return self._session.record(fact, settling=True)
+
+
+def _clock_of(observation: Observation) -> int | None:
+    """When it happened, by the source's own clock."""
+    return next((fact.origin.at for fact in observation.facts if fact.origin is not None and fact.origin.at), None)
+
+
+def _resumes(data: Mapping[str, Any]) -> bool:
+    return data.get("source") in ("resume", "fork")

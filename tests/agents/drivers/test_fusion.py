@@ -1,0 +1,129 @@
+"""Which evidence counts: ranks, news that comes late, and sources that fell silent."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.agents.common.observation import Activity, Sighting, Source
+from dragoman.agents.terminal.drivers.fusion import CONTRADICTION, Fusion
+
+
+def said(source: Source, state: Activity) -> Sighting:
+    return Sighting(source=source, state=state, cause=f"{source}:{state}")
+
+
+def state(fusion: Fusion, now: float) -> str | None:
+    belief = fusion.belief(now)
+    return None if belief is None else belief.state
+
+
+def test_nothing_is_believed_before_anybody_spoke() -> None:
+    assert Fusion().belief(0.0) is None
+
+
+@pytest.mark.parametrize("better", ["status", "hook", "log", "title"])
+def test_what_the_screen_shows_counts_only_when_nobody_better_spoke(better: Source) -> None:
+    fusion = Fusion()
+    fusion.see(said("screen", "idle"), 0.0)
+    assert state(fusion, 0.0) == "idle"
+    fusion.see(said(better, "working"), 1.0)
+    assert state(fusion, 1.0) == "working"
+
+
+def test_a_status_report_outranks_a_later_hook() -> None:
+    fusion = Fusion()
+    fusion.see(said("status", "idle"), 0.0)
+    fusion.see(said("hook", "working"), 0.2)
+    assert state(fusion, 0.2) == "idle"
+
+
+@pytest.mark.parametrize("late", ["hook", "log", "title"])
+def test_among_those_that_report_moments_the_newest_counts(late: Source) -> None:
+    fusion = Fusion()
+    fusion.see(said("hook", "working"), 0.0)
+    fusion.see(said(late, "idle"), 0.1)
+    assert state(fusion, 0.1) == "idle"
+
+
+def test_a_line_that_comes_late_by_its_own_clock_changes_nothing() -> None:
+    fusion = Fusion()
+    fusion.see(said("hook", "idle"), 5.0, at=5000)
+    fusion.see(said("log", "working"), 5.5, at=4000)
+    assert state(fusion, 5.5) == "idle"
+
+
+@pytest.mark.parametrize("silent", ["status", "hook", "log", "title"])
+@pytest.mark.parametrize(("stuck", "shown"), [("working", "idle"), ("idle", "working")])
+def test_no_state_sticks_when_its_source_fell_silent(silent: Source, stuck: Activity, shown: Activity) -> None:
+    """A lost hook, a status report that never came, Esc that fires no hook: the screen is believed after a while."""
+    fusion = Fusion()
+    fusion.see(said(silent, stuck), 0.0)
+    fusion.see(said("screen", shown), 0.5)
+    assert state(fusion, 0.5) == stuck
+    wait = fusion.next_look(0.5)
+    assert wait is not None
+    assert state(fusion, 0.5 + wait) == shown
+    assert 0.5 + wait <= 0.5 + CONTRADICTION
+
+
+def test_a_source_that_speaks_again_is_believed_again() -> None:
+    fusion = Fusion()
+    fusion.see(said("status", "working"), 0.0)
+    fusion.see(said("screen", "idle"), 0.1)
+    state(fusion, 0.1)
+    assert state(fusion, 5.0) == "idle"
+    fusion.see(said("status", "working"), 6.0)
+    assert state(fusion, 6.0) == "working"
+
+
+def test_a_failed_agent_at_its_input_box_stays_failed() -> None:
+    fusion = Fusion()
+    fusion.see(Sighting(source="hook", state="error", cause="hook:error", error="overloaded"), 0.0)
+    fusion.see(said("screen", "idle"), 0.1)
+    belief = fusion.belief(60.0)
+    assert belief is not None
+    assert (belief.state, belief.error) == ("error", "overloaded")
+
+
+def test_an_interruption_ends_work_whoever_spoke_of_it() -> None:
+    fusion = Fusion()
+    fusion.see(said("status", "working"), 0.0)
+    fusion.see(said("hook", "working"), 0.0)
+    fusion.interrupt("log:idle", 1.0)
+    assert state(fusion, 1.0) == "idle"
+
+
+def test_exited_is_final() -> None:
+    fusion = Fusion()
+    fusion.see(said("process", "exited"), 0.0)
+    fusion.see(said("hook", "working"), 1.0)
+    assert state(fusion, 1.0) == "exited"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["status", "hook", "log", "title"]),
+            st.sampled_from(["working", "idle"]),
+            st.floats(0.0, 3.0),
+        ),
+        max_size=30,
+    ),
+    st.sampled_from(["working", "idle"]),
+)
+def test_whatever_was_said_the_screen_is_believed_once_all_are_silent(
+    words: list[tuple[Source, Activity, float]], shown: Activity
+) -> None:
+    fusion, now = Fusion(), 0.0
+    for source, what, pause in words:
+        now += pause
+        fusion.see(said(source, what), now)
+        fusion.belief(now)
+    fusion.see(said("screen", shown), now)
+    for _ in range(3):
+        fusion.belief(now)
+        wait = fusion.next_look(now)
+        now += 0.0 if wait is None else wait
+    assert state(fusion, now) == shown
