@@ -38,6 +38,10 @@ class TurnFailed(Exception):
         self.problem = problem
 
 
+class TurnBrokenOff(Exception):
+    """Raised by an agent whose turn a person ended at the agent's own terminal: it is ``cancelled``."""
+
+
 class TurnContext:
     """What an agent holds while it runs one turn: its prompt, and the only ways to report and to ask."""
 
@@ -143,6 +147,8 @@ class TurnRunner:
             return _End("completed", result=await agent.run_turn(TurnContext(session, turn, prompt)))
         except TurnFailed as failure:
             return _End("failed", problem=failure.problem)
+        except TurnBrokenOff:
+            return _End("cancelled")
         except Exception:
             log.exception("turn %s of session %s failed", turn, session.id)
             return _UNEXPECTED
