@@ -68,7 +68,7 @@ class Played:
             cwd=folder,
             env={"HOME": str(folder), "PATH": os.environ["PATH"], "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
             start_new_session=True,
-            preexec_fn=_own_terminal,
+            preexec_fn=_own_terminal,  # noqa: PLW1509 - this process has one thread
         )
         os.close(slave)
 
