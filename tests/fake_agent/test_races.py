@@ -1,243 +1,81 @@
-"""A thousand dialogs that three answer at once: two Coop clients, differently, and a person at the keyboard.
+"""A thousand dialogs that three answer at once.
 
 Whatever comes first, a dialog has one effect, and what the server tells of the decision is what happened.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import contextlib
-import json
-import random
 import time
-from collections import Counter
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.dialects.coop.harness import Link
-from tests.fake_agent.sessions import Session, session
-
-pytestmark = pytest.mark.slow
+from tests.fake_agent.races import Raced, check, race_all, report
 
 Json = dict[str, Any]
 
 AGENTS, DIALOGS = 10, 100
-SPREAD = 0.25
-"""Seconds within which the three answer, each at a random moment."""
-
-GAP = 300
-"""Milliseconds between an effect and the next dialog; about as long, so that some answers come between or late."""
-
-PATIENCE = 10.0
-"""Seconds after which a dialog that nobody's answer reached is taken for stuck."""
 
 
-@dataclass
-class Raced:
-    """What came of one agent's dialogs."""
-
-    record: list[Json]
-    log: list[Json]
-    told: list[tuple[int, Json]] = field(default_factory=list)
-    stuck: list[int] = field(default_factory=list)
-    unknown: list[Json] = field(default_factory=list)
-
-    @property
-    def effects(self) -> dict[str, list[Json]]:
-        """The effects by the command that was asked about."""
-        found: dict[str, list[Json]] = {}
-        for entry in self.record:
-            if entry.get("effect") == "permission":
-                found.setdefault(entry["input"]["command"], []).append(entry)
-        return found
-
-
-class Racer:
-    """One agent, two clients and a person."""
-
-    def __init__(self, played: Session, one: Link, two: Link, seed: int, dialogs: int) -> None:
-        self._played, self._clients = played, (one, two)
-        self._random = random.Random(seed)
-        self._dialogs = dialogs
-        self.raced = Raced([], [])
-
-    async def run(self) -> Raced:
-        """All dialogs; then the record and the server's own log."""
-        await self._played.becomes("idle")
-        await self._until_told(lambda frame: frame["next"] == "idle")
-        await self._played.nudge(f"[[permissions:{self._dialogs},{GAP}]]")
-        for number in range(self._dialogs):
-            await self._race(number)
-        await self._played.becomes("idle")
-        await asyncio.sleep(1)
-        self.raced.record = self._played.record
-        self.raced.log = await asyncio.to_thread(self._server_log)
-        return self.raced
-
-    def _answered(self, number: int) -> bool:
-        command = f"touch race-{number}"
-        return any(effect["input"]["command"] == command for effect in self._played.effects("permission"))
-
-    async def _until_told(self, fits: Any) -> None:
-        def told() -> bool:
-            return any(frame["event"] == "transition" and fits(frame) for _, frame in self._played.frames[-20:])
-
-        await self._played.until(told, "the client is told")
-
-    async def _race(self, number: int) -> None:
-        def shown() -> bool:
-            prompts = [frame.get("prompt") or {} for _, frame in self._played.frames[-20:]]
-            fits = [prompt for prompt in prompts if f"race-{number}" in str(prompt.get("input"))]
-            return any(prompt["ready"] for prompt in fits) or self._answered(number)
-
-        try:
-            await self._played.until(shown, f"dialog {number} is told", PATIENCE)
-        except AssertionError:
-            self.raced.stuck.append(number)
-        first, second = self._clients
-        accepts = [True, False]
-        self._random.shuffle(accepts)
-        digit = self._random.choice("1234")
-        await asyncio.gather(
-            self._respond(first, accept=accepts[0], number=number),
-            self._respond(second, accept=accepts[1], number=number),
-            self._press(digit),
-        )
-        try:
-            await self._played.until(lambda: self._answered(number), f"an effect of dialog {number}", PATIENCE)
-        except AssertionError:
-            self.raced.stuck.append(number)
-            await self._played.type("1")
-            await self._played.until(lambda: self._answered(number), f"an effect of dialog {number} by hand")
-
-    async def _respond(self, link: Link, *, accept: bool, number: int) -> None:
-        await asyncio.sleep(self._random.uniform(0, SPREAD))
-        answer = await link.ask({"event": "respond", "accept": accept}, "respond:result")
-        self.raced.told.append((number, {**answer, "accept": accept}))
-
-    async def _press(self, digit: str) -> None:
-        await asyncio.sleep(self._random.uniform(0, SPREAD))
-        data = base64.b64encode(digit.encode()).decode()
-        await self._played.link.send({"event": "input:raw", "data": data})
-
-    def _server_log(self) -> list[Json]:
-        hub = self._played.server.http("GET", "/hub/sessions").json
-        name = hub["sessions"][0]["session"]
-        events: list[Json] = []
-        while page := self._page(name, len(events)):
-            events += page
-        return events
-
-    def _page(self, name: str, after: int) -> list[Json]:
-        page: list[Json] = self._played.server.http("GET", f"/hub/sessions/{name}/events?after={after}&limit=500").json[
-            "events"
-        ]
-        return page
-
-
-async def raced(folder: Path, number: int, dialogs: int) -> Raced:
-    """One agent's races."""
-    flags = ("--spinner", "500", "--notify-after", "60")
-    async with session(folder / f"r{number}", *flags) as played, clients(played) as (one, two):
-        return await Racer(played, one, two, number, dialogs).run()
-
-
-@contextlib.asynccontextmanager
-async def clients(played: Session) -> AsyncIterator[tuple[Link, Link]]:
-    """Two clients that only answer. They ask for output and drop it, so that they are pushed no states."""
-    async with played.server.link("state", label="one") as one, played.server.link("state", label="two") as two:
-        yield one, two
-
-
-def field_of(event: Json, name: str) -> Any:
-    """A field of an event of the hub's log, wherever that dialect puts it."""
-    return event.get(name, (event.get("fact") or {}).get(name))
-
-
-def check(raced: Raced) -> list[str]:
-    """All that is wrong with it, in words."""
-    wrong = [f"stuck: {raced.stuck}"] if raced.stuck else []
-    drawn = [entry["input"]["command"] for entry in raced.record if entry.get("state") == "prompt"]
-    effects = raced.effects
-    wrong += [f"{command}: {len(effects.get(command, []))} effects" for command in drawn if len(effects[command]) != 1]
-    opened: dict[str, list[str]] = {}
-    outcomes: dict[str, list[Json]] = {}
-    command_of: dict[str, str] = {}
-    for event in raced.log:
-        kind, decision = field_of(event, "type"), field_of(event, "decision")
-        if kind in ("decision.opened", "decision.revised"):
-            given = field_of(event, "input")
-            command = given.get("command") if isinstance(given, dict) else None
-            if command is None and (text := str(field_of(event, "text"))).partition("touch race-")[1]:
-                command = "touch race-" + text.partition("touch race-")[2].split()[0]
-            if command is not None:
-                command_of[decision] = command
-        if kind == "decision.opened":
-            opened.setdefault(decision, []).append(decision)
-        elif kind == "decision.resolved":
-            outcomes.setdefault(decision, []).append(event)
-    counted = Counter(command_of.values())
-    wrong += [f"{command}: {counted[command]} decisions" for command in drawn if counted[command] != 1]
-    wrong += [f"a decision for no dialog: {decision}" for decision in opened if decision not in command_of]
-    for decision, command in command_of.items():
-        wrong += _outcome(command, outcomes.get(decision, []), effects.get(command, []))
-    return wrong + _told(raced, outcomes)
-
-
-def _outcome(command: str, outcomes: list[Json], effects: list[Json]) -> list[str]:
-    if len(outcomes) != 1:
-        return [f"{command}: {len(outcomes)} outcomes"]
-    outcome = outcomes[0]
-    if field_of(outcome, "outcome") != "answered" or not effects:
-        return []
-    answer, effect = field_of(outcome, "answer") or {}, effects[0]
-    said = f"{command}: told {json.dumps(answer)}, happened {effect['result']} by {effect['by']} row {effect['row']}"
-    if answer.get("option") is not None:
-        return [] if answer["option"] == effect["row"] else [said]
-    if answer.get("accept") is not None:
-        return [] if answer["accept"] == (effect["result"] == "allowed") else [said]
-    return [f"{command}: answered without an answer: {json.dumps(answer)}"]
-
-
-def _told(raced: Raced, outcomes: dict[str, list[Json]]) -> list[str]:
-    """No more answers are told delivered than decisions were answered, and never both to one dialog's two."""
-    answered = [e for ends in outcomes.values() for e in ends if field_of(e, "outcome") == "answered"]
-    delivered = [answer for _, answer in raced.told if answer["delivered"]]
-    wrong = [f"{len(delivered)} delivered, {len(answered)} answered"] if len(delivered) > len(answered) else []
-    for result, accept in (("allowed", True), ("denied", False)):
-        claims = sum(answer["accept"] is accept for answer in delivered)
-        happened = sum(effect["result"] == result for effects in raced.effects.values() for effect in effects)
-        if claims > happened:
-            wrong.append(f"{claims} told {result}, {happened} happened")
-    return wrong
-
-
-async def race_all(folder: Path, agents: int, dialogs: int) -> list[Raced]:
-    """All agents at once."""
-    return await asyncio.gather(*(raced(folder, number, dialogs) for number in range(agents)))
-
-
-def report(all_raced: list[Raced]) -> str:
-    """How it went, in numbers."""
-    told = Counter(bool(answer["delivered"]) for raced in all_raced for _, answer in raced.told)
-    by = Counter(e["result"] for raced in all_raced for effects in raced.effects.values() for e in effects)
-    return f"delivered {told[True]}, refused {told[False]}, effects {dict(by)}"
-
-
-@pytest.mark.parametrize(("agents", "dialogs"), [(AGENTS, DIALOGS)])
+@pytest.mark.slow
 async def test_every_dialog_has_one_effect_and_it_is_the_one_that_was_told(
-    tmp_path_factory: pytest.TempPathFactory, agents: int, dialogs: int
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     began = time.monotonic()
-    all_raced = await race_all(tmp_path_factory.mktemp("races"), agents, dialogs)
+    all_raced = await race_all(tmp_path_factory.mktemp("races"), AGENTS, DIALOGS)
     print(report(all_raced), f"{time.monotonic() - began:.0f} s")
-    drawn = [entry for raced in all_raced for entry in raced.record if entry.get("state") == "prompt"]
-    assert len(drawn) == agents * dialogs
     wrong = [f"agent {number}: {problem}" for number, raced in enumerate(all_raced) for problem in check(raced)]
-    assert not wrong, "\n".join([f"{len(wrong)} problems", *wrong[:60]])
+    assert not wrong, "\n".join([f"{len(wrong)} problems", report(all_raced), *wrong[:60]])
+    drawn = [entry for raced in all_raced for entry in raced.record if entry.get("state") == "prompt"]
+    assert len(drawn) == AGENTS * DIALOGS
     assert any(answer["delivered"] for raced in all_raced for _, answer in raced.told)
+
+
+# the checker of it
+
+
+def made(result: str, row: int, *resolved: Json, told: tuple[tuple[bool, bool], ...] = ()) -> Raced:
+    """One dialog with this effect and these outcomes; ``told`` are (accept, delivered) of the answers."""
+    given = {"command": "touch race-0"}
+    record: list[Json] = [
+        {"at": 1, "state": "prompt", "input": given},
+        {"at": 2, "effect": "permission", "result": result, "row": row, "by": "1", "input": given},
+    ]
+    facts: list[Json] = [{"type": "decision.opened", "decision": "d", "text": "touch race-0", "input": given}]
+    facts += [{"type": "decision.resolved", "decision": "d", **outcome} for outcome in resolved]
+    return Raced(record, facts, [(0, {"accept": accept, "delivered": delivered}) for accept, delivered in told])
+
+
+ALLOWED = {"outcome": "answered", "answer": {"accept": True}}
+REFUSED = {"outcome": "answered", "answer": {"option": 4}}
+
+
+@pytest.mark.parametrize(
+    "raced",
+    [
+        made("allowed", 1, ALLOWED, told=((True, True), (False, False))),
+        made("denied", 4, REFUSED, told=((True, False), (False, True))),
+        made("allowed", 3, {"outcome": "cancelled"}, told=((True, False), (False, False))),
+    ],
+)
+def test_what_happened_may_be_told(raced: Raced) -> None:
+    assert check(raced) == []
+
+
+@pytest.mark.parametrize(
+    "raced",
+    [
+        made("denied", 4, ALLOWED),
+        made("allowed", 2, REFUSED),
+        made("allowed", 1),
+        made("allowed", 1, ALLOWED, ALLOWED),
+        made("allowed", 1, ALLOWED, told=((True, True), (False, True))),
+        made("allowed", 1, {"outcome": "cancelled"}, told=((True, True),)),
+        made("denied", 4, {"outcome": "cancelled"}, told=((True, True),)),
+        Raced(made("allowed", 1, ALLOWED).record, []),
+        Raced(made("allowed", 1, ALLOWED).record[:1], made("allowed", 1, ALLOWED).facts),
+        Raced([], made("allowed", 1, ALLOWED).facts),
+    ],
+)
+def test_what_did_not_happen_is_found(raced: Raced) -> None:
+    assert check(raced) != []
