@@ -158,9 +158,8 @@ def check(raced: Raced) -> list[str]:
         elif kind == "decision.resolved":
             outcomes.setdefault(decision, []).append(fact)
     decisions = Counter(asks.values())
-    for command in drawn:
-        if len(effects.get(command, [])) != 1 or decisions[command] != 1:
-            wrong.append(f"{command}: {len(effects.get(command, []))} effects, {decisions[command]} decisions")
+    counted = {command: (len(effects.get(command, [])), decisions[command]) for command in drawn}
+    wrong += [f"{command}: {n} effects, {m} decisions" for command, (n, m) in counted.items() if (n, m) != (1, 1)]
     for decision, command in asks.items():
         if command not in drawn:
             wrong.append(f"a decision for no dialog: {decision} {command}")
