@@ -1,0 +1,105 @@
+"""Gemini CLI behind Coop: seen in the right states in the right order, and answered only through ``respond``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import lines
+from .conftest import Start
+from .driven import ModelServer
+from .harness import Truth
+
+pytestmark = pytest.mark.e2e
+
+AGENT = "gemini"
+WANTS_TO_BE_STARTED_AGAIN = 199
+
+
+async def test_trust_is_reported_and_refused(start: Start, model: ModelServer) -> None:
+    async with start(AGENT, answered=False, flags=("--groom", "manual")) as client:
+        (prompt,) = await lines.start_up(client, {"Do you trust": "Don't trust"})
+        assert prompt["options"] == [
+            "Trust folder (project)",
+            f"Trust parent folder ({_parent(prompt)})",
+            "Don't trust",
+        ]
+        await lines.text_turn(client, model)
+
+
+def _parent(prompt: dict[str, list[str]]) -> str:
+    return prompt["options"][1].removeprefix("Trust parent folder (").removesuffix(")")
+
+
+async def test_trust_given_ends_it_for_a_new_start(start: Start) -> None:
+    async with start(AGENT, answered=False) as client:
+        await lines.start_up(client, {"Do you trust": "Trust folder (project)"})
+        frame = client.seen[-1]
+        assert frame == {"event": "exit", "code": WANTS_TO_BE_STARTED_AGAIN, "signal": None}
+
+
+async def test_a_text_turn(start: Start, model: ModelServer) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await lines.text_turn(client, model)
+
+
+async def test_a_tool_is_allowed(start: Start, model: ModelServer, tmp_path: Path) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        prompt = await lines.tool_allowed(client, model, "[[bash:touch made.txt]]", tmp_path / "project" / "made.txt")
+        assert prompt["options"][0] == "Allow once"
+        assert prompt["options"][-1].startswith("No, suggest changes")
+
+
+async def test_a_tool_is_denied(start: Start, model: ModelServer, tmp_path: Path) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await lines.tool_denied(client, model, "[[bash:touch denied.txt]]", tmp_path / "project" / "denied.txt")
+
+
+async def test_two_questions_are_answered_at_once(start: Start, model: ModelServer) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        truth = Truth(model)
+        await client.ask("[[ask2]]")
+        await client.wait_prompt("question")
+        await client.answers("question", answers=[{"option": 2}, {"option": 1}])
+        await client.wait_state("idle")
+        (result,) = truth.results()
+        assert "SQLite" in result
+        assert "Redis" in result
+
+
+async def test_escape_ends_an_answer(start: Start, model: ModelServer) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await lines.esc_mid_stream(client, model)
+
+
+async def test_an_error_of_the_api(start: Start, model: ModelServer) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await lines.error_reported(client, model, 400)
+
+
+async def test_nudges_arrive_exactly_once(start: Start, model: ModelServer) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await lines.nudges_arrive_once(client, model)
+
+
+async def test_a_nudge_is_refused_while_it_works(start: Start, model: ModelServer) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await lines.refused_while_working(client, model)
+
+
+async def test_the_end_is_one_exit(start: Start) -> None:
+    async with start(AGENT) as client:
+        await client.wait_state("idle")
+        await client.send(event="nudge", message="/quit")
+        frame = await client.wait_state("exited")
+        assert frame == {"event": "exit", "code": 0, "signal": None}
+        assert client.seen[-1] == frame
