@@ -1,0 +1,370 @@
+# ruff: noqa: RUF001 - the signs are those that the agents draw
+"""Claude Code's dialogs, of the 2.1 line: they stand under a rule from edge to edge, in place of the input box.
+
+What they ask differs by version, and so do number, order and default of their options: everything is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from dragoman.hub.events import DecisionKind
+
+from .lines import Line, blank, block, is_rule, paragraph, without_blank_ends
+from .reading import Row, ScreenDialog, Tab, fixed_labels, identity_of
+from .rows import has_box, listed_rows, numbered_rows
+from .screen import Picture
+
+_HINT = re.compile(
+    r"^\s*(Esc to|Enter to|Tab to|Space to|Press Enter|↑/↓|↓ to|←/→|ctrl\+\w+ to|s to use"
+    r"|[↑↓] \d+ more lines)",
+    re.IGNORECASE,
+)
+_MORE = re.compile(r"^\s*↑ \d+ more lines")
+_CHAT = re.compile(r"^(❯\s|\s\s)?\s*(\d+\.\s+)?Chat about this$")
+_READY = re.compile(r"\bplan\b.*Would you like to proceed\?")
+_TABS = re.compile(r"^\s?(←\s)?\s*[☐☒✔✓□]\s")
+_TAB = re.compile(r"[☐☒✔✓□]\s(.*?)(?=\s{2,}|\s*→|$)")
+_FREE = re.compile(r"^(Type something\.?|Tell Claude what to change|Type here to tell Claude .*)$")
+_FEEDBACK = "shift+tab to approve with this feedback"
+_URL = re.compile(r"https://\S+")
+_TOOLS = {
+    "Bash command": "Bash",
+    "Create file": "Write",
+    "Overwrite file": "Write",
+    "Edit file": "Edit",
+    "Edit notebook": "NotebookEdit",
+    "Fetch": "WebFetch",
+}
+_SEARCH = re.compile(r"^\s*Web Search\(")
+
+_SETUPS: tuple[tuple[str, DecisionKind, str], ...] = (
+    (r"Accessing workspace:|Do you trust the files in this folder", "permission", "trust"),
+    (r"Detected a custom API key", "setup", "api_key"),
+    (r"running in Bypass Permissions mode", "setup", "startup_bypass"),
+    (r"^\s*Settings Error|Found \d+ settings issue", "setup", "settings_error"),
+    (r"oauth/authorize|Paste code here if prompted", "setup", "oauth_login"),
+    (r"Login successful|Logged in as", "setup", "login_success"),
+    (r"Security notes:", "setup", "security_notes"),
+    (r"Select login method", "setup", "login_method"),
+    (r"Choose the text style", "setup", "theme_picker"),
+    (r"terminal setup\?", "setup", "terminal_setup"),
+    (r"new MCP servers? found|\d+ new MCP servers", "setup", "mcp_server"),
+    (r"Auto mode can't check actions", "setup", "auto_mode"),
+)
+"""What a set-up dialog says, and coop's words for it where coop has one."""
+
+_ENTER_ONLY = frozenset({"login_success", "security_notes"})
+
+
+class _Pane(NamedTuple):
+    """The part of the screen that a dialog has. ``panel``: one that the person called up, or a plan."""
+
+    lines: list[Line]
+    panel: bool
+    framed: bool
+    hints: str
+
+
+def read_dialog(picture: Picture) -> ScreenDialog | None:
+    """The dialog at the bottom of the screen, if there is one."""
+    pane = _pane(picture)
+    if pane is None:
+        return None
+    rows = _rows(pane, picture.cols)
+    if not pane.framed and not _stands_under_a_drawn_line(pane, rows, picture.cols):
+        return _onboarding(pane, rows)
+    text = "\n".join(line.text for line in pane.lines)
+    for pattern, kind, subtype in _SETUPS:
+        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            return _setup(pane, rows, kind, subtype)
+    if not rows:
+        return None
+    return _question(picture, pane, rows) or _plan(pane, rows) or _permission(picture, pane, rows) or _menu(pane, rows)
+
+
+def _pane(picture: Picture) -> _Pane | None:
+    cols, lines = picture.cols, picture.lines[: picture.bottom + 1]
+    top, panel, framed = -1, False, False
+    for line in reversed(lines):
+        if is_rule(line.text, "▔", cols):
+            top, panel, framed = line.at, True, True
+            break
+        if is_rule(line.text, "─", cols):
+            framed = True
+            if not _is_inner(lines, line.at):
+                top = line.at
+                break
+    inside = lines[top + 1 :]
+    hints: list[str] = []
+    while inside and (not inside[-1].text or _HINT.match(inside[-1].text)):
+        hints.append(inside.pop().text.strip())
+    return _Pane(inside, panel, framed, "\n".join(hints)) if inside else None
+
+
+def _is_inner(lines: Sequence[Line], at: int) -> bool:
+    """A rule inside of a dialog: above the last row of a question, or below a plan."""
+    below = next((line.text for line in lines[at + 1 :] if line.text), "")
+    return _CHAT.match(below) is not None or _READY.search(below) is not None
+
+
+def _rows(pane: _Pane, cols: int) -> list[Row]:
+    """The options, which stand under everything that is only shown; a preview may stand under them."""
+    start = 0
+    for at, line in enumerate(pane.lines):
+        if is_rule(line.text, "╌", cols):
+            start = at + 1
+    for part in (pane.lines[start:], pane.lines):
+        marked = next((line for line in reversed(part) if line.text.lstrip().startswith("❯ ")), None)
+        if marked is None:
+            continue
+        rows = numbered_rows(part, cols, columns=True)
+        if any(row.selected and row.line == marked.at for row in rows):
+            return _with_free_text(rows, pane)
+        return listed_rows(part, cols)
+    return []
+
+
+def _with_free_text(rows: list[Row], pane: _Pane) -> list[Row]:
+    """Mark the rows that take text: by their words, or by their place once somebody has typed there."""
+    texts = [line.text.strip() for line in pane.lines]
+    typed: int | None = None
+    if any(text == _FEEDBACK for text in texts):
+        typed = max(at for at, row in enumerate(rows) if row.number is not None)
+        rows = [msgspec.structs.replace(row, description="") if at == typed else row for at, row in enumerate(rows)]
+    elif (chat := next((at for at, row in enumerate(rows) if row.label == "Chat about this"), None)) is not None:
+        before = [at for at, row in enumerate(rows[:chat]) if row.number is not None]
+        # With previews beside them, questions have no such row.
+        if before and any(row.number is not None for row in rows[chat:]):
+            typed = before[-1]
+    return [
+        msgspec.structs.replace(row, free_text=True) if at == typed or _FREE.match(row.label) else row
+        for at, row in enumerate(rows)
+    ]
+
+
+def _stands_under_a_drawn_line(pane: _Pane, rows: Sequence[Row], cols: int) -> bool:
+    """A dialog that is taller than the screen has lost its upper edge; what it shows still ends with a drawn line."""
+    if not rows:
+        return False
+    if any(_MORE.match(hint) for hint in pane.hints.split("\n")):
+        return True
+    return any(is_rule(line.text, "╌", cols) and 0 < rows[0].line - line.at <= 4 for line in pane.lines)
+
+
+def _onboarding(pane: _Pane, rows: Sequence[Row]) -> ScreenDialog | None:
+    """The first steps of a fresh installation have the whole screen, under a welcome."""
+    if not pane.lines or not any("Welcome to Claude Code" in line.text for line in pane.lines[:6]):
+        return None
+    text = "\n".join(line.text for line in pane.lines)
+    for pattern, kind, subtype in _SETUPS:
+        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            return _setup(pane, rows, kind, subtype)
+    return None
+
+
+def _setup(pane: _Pane, rows: Sequence[Row], kind: DecisionKind, subtype: str) -> ScreenDialog | None:
+    enter_only = not rows and (subtype in _ENTER_ONLY or "Press Enter" in pane.hints)
+    if not rows and not enter_only and subtype != "oauth_login":
+        return None
+    if subtype == "oauth_login":
+        rows = ()
+    head = _above(pane.lines, rows)
+    paragraphs = _paragraphs(head)
+    told = [paragraph(part) for part in paragraphs]
+    asked = _asked(told, subtype)
+    rest = [said for at, said in enumerate(told) if at != asked and not (subtype == "oauth_login" and "://" in said)]
+    text = told[asked].rstrip(" >") if told else subtype
+    body = "\n".join(rest)
+    return ScreenDialog(
+        kind=kind,
+        subtype=subtype,
+        text=text,
+        body=body,
+        rows=tuple(rows),
+        multiple=any(has_box(line) for line in pane.lines),
+        auth_url=_auth_url(pane.lines) if subtype == "oauth_login" else None,
+        enter_only=enter_only,
+        identity=identity_of(kind, f"{subtype}:{text}", body, fixed_labels(rows)),
+    )
+
+
+def _asked(told: Sequence[str], subtype: str) -> int:
+    """Which paragraph is the question, or the invitation, or else the title."""
+    if subtype in _ENTER_ONLY:
+        return 0
+    sign = {"theme_picker": "Choose", "oauth_login": "Paste code", "trust": "?"}.get(subtype)
+    if sign is not None:
+        return next((at for at, said in enumerate(told) if sign in said), 0)
+    return next((at for at in range(len(told) - 1, -1, -1) if "?" in told[at] or told[at].endswith(":")), 0)
+
+
+def _auth_url(lines: Sequence[Line]) -> str | None:
+    """The address, which is wrapped without any room at its left."""
+    for at, line in enumerate(lines):
+        found = _URL.search(line.text)
+        if found is None or "oauth" not in line.text:
+            continue
+        url = found[0]
+        if found.end() < len(line.text):
+            return url
+        for more in lines[at + 1 :]:
+            if not more.text or more.indent > line.indent or " " in more.text.strip():
+                break
+            url += more.text.strip()
+        return url
+    return None
+
+
+def _question(picture: Picture, pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
+    head = without_blank_ends(_above(pane.lines, rows))
+    if not head or not _TABS.match(head[0].text):
+        return None
+    paged = "→" in head[0].text
+    review = any(line.text.strip() == "Review your answers" for line in head[1:])
+    tabs = _tabs(picture, head[0], review=review) if paged else ()
+    asked = without_blank_ends(head[1:])
+    text, body = paragraph(asked), ""
+    if review:
+        text, body = "Review your answers", block(asked[1:])
+    header = "" if paged else head[0].text.strip()
+    return ScreenDialog(
+        kind="question",
+        text=text,
+        body=body,
+        tool="AskUserQuestion",
+        rows=tuple(rows),
+        tabs=tabs,
+        review=review,
+        multiple=any(has_box(line) for line in pane.lines),
+        identity=identity_of("question", text, body or header.lstrip("☐☒ "), fixed_labels(rows)),
+    )
+
+
+def _tabs(picture: Picture, line: Line, *, review: bool) -> tuple[Tab, ...]:
+    """The questions; the tab that submits is none. Which one is shown is told by its colour."""
+    found = [entry for entry in _TAB.finditer(line.text) if entry[0][0] in "☐☒□"]
+    answered = [entry[0][0] == "☒" for entry in found]
+    shown = next((at for at, entry in enumerate(found) if picture.background(line.at, entry.start()) is not None), None)
+    if shown is None and not review:
+        shown = answered.index(False) if False in answered else len(found) - 1
+    return tuple(Tab(entry[1].strip(), answered[at], at == shown) for at, entry in enumerate(found))
+
+
+def _plan(pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
+    head = without_blank_ends(_above(pane.lines, rows))
+    title = next((line.text.strip() for line in head), "")
+    asked = [line for line in head if re.search(r"\bplan\b", line.text, re.IGNORECASE)]
+    ready = any(line.text.strip() == "Ready to code?" for line in head)
+    proceed = bool(asked) and "Would you like to proceed?" in asked[-1].text
+    if not ready and not proceed and title != "Exit plan mode?":
+        return None
+    drawn = [at for at, line in enumerate(head) if line.text and blank(line.text)]
+    last = drawn[-1] if drawn and proceed else len(head)
+    text = paragraph(head[last + 1 :]) or (paragraph(asked[-1:]) if proceed else title)
+    first = next((at + 1 for at, line in enumerate(head) if "Here is Claude's plan" in line.text), 1)
+    body = block(head[first:last])
+    return ScreenDialog(
+        kind="plan",
+        text=text,
+        body=body,
+        tool="ExitPlanMode",
+        rows=tuple(rows),
+        identity=identity_of("plan", text, body, fixed_labels(rows)),
+    )
+
+
+def _permission(picture: Picture, pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
+    head = without_blank_ends(_above(pane.lines, rows))
+    paragraphs = _paragraphs(head)
+    text = paragraph(paragraphs[-1]) if paragraphs else ""
+    labels = [row.label for row in rows]
+    if not (re.match(r"Do you want to\b", text) or "needs your approval" in text) and not (
+        any(label.split(",")[0] == "Yes" for label in labels) and any(label.split(",")[0] == "No" for label in labels)
+    ):
+        return None
+    title = head[0].text.strip() if pane.framed and not is_rule(head[0].text, "╌", picture.cols) else ""
+    shown = without_blank_ends(head[: -len(paragraphs[-1])] if paragraphs else [])
+    body = _subject(picture, shown, title)
+    tool = _TOOLS.get(title)
+    if title == "Tool use" and any(_SEARCH.match(line.text) for line in shown):
+        tool = "WebSearch"
+    # Tab turns the marked yes or no into a field for a remark: the dialog stays the same one.
+    words = [row.label.split(",")[0] for row in rows]
+    cursor = picture.cursor
+    rows = [
+        msgspec.structs.replace(row, free_text=True)
+        if row.selected and row.line == cursor.row and cursor.col > picture.lines[row.line].indent + 2
+        else row
+        for row in rows
+    ]
+    return ScreenDialog(
+        kind="permission",
+        text=text or title,
+        body=body,
+        tool=tool,
+        rows=tuple(rows),
+        identity=identity_of("permission", text or title, f"{title}\n{body}", words),
+    )
+
+
+def _subject(picture: Picture, shown: Sequence[Line], title: str) -> str:
+    """What is to be permitted: between the drawn lines, with what is said of it before; a command is told alone."""
+    drawn = [at for at, line in enumerate(shown) if is_rule(line.text, "╌", picture.cols)]
+    if not drawn:
+        said = without_blank_ends([line for line in shown if line.text.strip() != title])
+        if title == "Bash command" and len(said) > 1 and _is_grey(picture, said[-1]):
+            said = said[:-1]
+        return block(said)
+    said = [line for line in shown[: drawn[0]] if line.text.strip() != title and not line.text.startswith(" Tip:")]
+    inside = block([line for at, line in enumerate(shown) if at > drawn[0] and at not in drawn])
+    if len(drawn) < 2 and not title:  # its upper edge has left the screen
+        return block([line for line in shown if line not in {shown[at] for at in drawn}])
+    if title == "Bash command":
+        return inside or block(said)
+    return "\n".join(part for part in (block(said), inside) if part)
+
+
+def _is_grey(picture: Picture, line: Line) -> bool:
+    """Whether this is in a colour of its own: what a command is for, not a part of it."""
+    runs = [run for run in picture.look(line.at) if run.text.strip()]
+    return bool(runs) and all(run.style.fg is not None for run in runs)
+
+
+def _menu(pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
+    """Something else to choose from, such as what a slash command has called up."""
+    if not pane.hints and not pane.panel:
+        return None
+    head = _paragraphs(_above(pane.lines, rows))
+    told = [paragraph(part) for part in head]
+    title = head[0][0].text.strip() if head else rows[0].label
+    text = next((said for said in told if "?" in said), title)
+    body = "\n".join(rest for said in told if (rest := said.removeprefix(text).strip()))
+    return ScreenDialog(
+        kind="setup",
+        subtype="menu",
+        text=text,
+        body=body,
+        rows=tuple(rows),
+        multiple=any(has_box(line) for line in pane.lines),
+        identity=identity_of("setup", text, body, fixed_labels(rows)),
+    )
+
+
+def _above(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
+    return [line for line in lines if not rows or line.at < rows[0].line]
+
+
+def _paragraphs(lines: Sequence[Line]) -> list[list[Line]]:
+    """Text between blank and drawn lines."""
+    parts: list[list[Line]] = [[]]
+    for line in lines:
+        if blank(line.text):
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return [part for part in parts if part]
