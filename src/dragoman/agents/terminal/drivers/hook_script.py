@@ -36,7 +36,7 @@ def main() -> None:
         sys.stdout.write(answer["print"])
 
 
-def post(path: str, message: object) -> dict:
+def post(path: str, message: object) -> "dict[str, str]":
     """Send one line, read one line."""
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(CONNECT)

@@ -6,8 +6,10 @@ The state is what ``Fusion`` believes, or ``prompt`` while a dialog is open.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ from .profile import Profile
 from .settings import DriverSettings
 from .tail import LogTail
 
+log = logging.getLogger("dragoman.terminal")
+
 LOG_SEARCH = 1.0
 """Seconds between two searches for the agent's session log."""
 
@@ -41,6 +45,13 @@ BUSY_AFTER_OUTPUT = 3.0
 
 REFLOWING = 1.0
 """Seconds after a resize in which a dialog may look different and be the same."""
+
+_BLOCKED = {
+    "": Dialog(kind="permission"),
+    "question": Dialog(kind="question"),
+    "auth": Dialog(kind="setup", subtype="login_method"),
+}
+"""What a status report's kind of being blocked means."""
 
 
 class AgentWatch:
@@ -73,6 +84,7 @@ class AgentWatch:
         """How often a person broke off what the agent did."""
         self._fusion = Fusion()
         self._status: StatusReport | None = None
+        self._titled: str | None = None
         self._published_decision: str | None = None
         self._tail: LogTail | None = None
         self._environment: Mapping[str, str] = {}
@@ -90,7 +102,7 @@ class AgentWatch:
         """The program runs. ``tail`` is its session log, where that is known beforehand."""
         self.running = True
         self._environment, self._tail = environment, tail
-        self._fusion, self.ledger, self._status = Fusion(), Ledger(), None
+        self._fusion, self.ledger, self._status, self._titled = Fusion(), Ledger(), None, None
         self.reading = ScreenReading()
         self._began = time.time() - 1.0
         self._last_output = self._loop.time()
@@ -160,9 +172,9 @@ class AgentWatch:
             report = parse_report(finding.payload)
             if report is not None and report.id == "":
                 self._reported(report)
-        elif isinstance(finding, Title) and self._status is None:
-            state = read_title(self._profile.name, finding.text)
-            if state is not None:
+        elif isinstance(finding, Title):
+            state = self._titled = read_title(self._profile.name, finding.text)
+            if state is not None and self._status is None:
                 self.see(Sighting(source="title", state=state, cause=f"title:{state}"))
         elif isinstance(finding, Reset):
             self._status = None
@@ -175,8 +187,7 @@ class AgentWatch:
             self._fusion.unsay("status")
             return
         if report.state == "blocked":
-            kind = "question" if report.kind == "question" else "permission"
-            about = Dialog(kind="setup", subtype="login") if report.kind == "auth" else Dialog(kind=kind)
+            about = _BLOCKED.get(report.kind or "", _BLOCKED[""])
             self.see(Sighting(source="status", state="prompt", cause=f"status:prompt({about.kind})", dialog=about))
             return
         if asked:
@@ -213,7 +224,7 @@ class AgentWatch:
     def _see_screen(self, reading: ScreenReading, now: float) -> None:
         if reading.dialog is not None:
             self._fusion.unsay("screen")
-        elif reading.working:
+        elif reading.working or self._titled_working():
             self._fusion.see(Sighting(source="screen", state="working", cause="screen:working"), now)
         elif reading.input_box is None:
             self._fusion.unsay("screen")
@@ -223,6 +234,10 @@ class AgentWatch:
             self._fusion.see(Sighting(source="screen", state="error", cause="screen:error", error=reading.error), now)
         else:
             self._fusion.see(Sighting(source="screen", state="idle", cause="screen:idle"), now)
+
+    def _titled_working(self) -> bool:
+        """Some draw no spinner while they write, but keep one in their title."""
+        return self._titled == "working"
 
     # Session log
 
@@ -242,7 +257,7 @@ class AgentWatch:
         if self._tail is None:
             return
         for record in self._tail.records():
-            self._take(self._profile.read_record(record), "log")
+            self._take(_understood(partial(self._profile.read_record, record)), "log")
 
     def _search_log(self) -> None:
         now = self._loop.time()
@@ -257,7 +272,7 @@ class AgentWatch:
 
     def take_hook(self, event: str, data: dict[str, Any], at: int | None = None) -> int:
         """Take in a hook's payload. ``at`` is when it ran, in milliseconds since 1970; returns the log's head."""
-        observation = read_hook(self._profile.name, event, data)
+        observation = _understood(lambda: read_hook(self._profile.name, event, data))
         if observation.transcript and (self._tail is None or str(self._tail.path) != observation.transcript):
             self._read_log()
             self._tail = LogTail(Path(observation.transcript), from_end=self._tail is None and _resumes(data))
@@ -288,7 +303,7 @@ class AgentWatch:
             self._fusion.interrupt(f"{source}:idle", self._loop.time())
             self.broken_off += 1
         if observation.sighting is not None:
-            self.see(observation.sighting, at if at is not None else _clock_of(observation))
+            self.see(observation.sighting, at if at is not None else observation.at)
         else:
             self._settle()
         self._wake_waiters()
@@ -370,9 +385,13 @@ class AgentWatch:
         return self._session.record(fact, settling=True)
 
 
-def _clock_of(observation: Observation) -> int | None:
-    """When it happened, by the source's own clock."""
-    return next((fact.origin.at for fact in observation.facts if fact.origin is not None and fact.origin.at), None)
+def _understood(read: Callable[[], Observation]) -> Observation:
+    """What was read; nothing when our reader is at fault: an agent's words must never end its session."""
+    try:
+        return read()
+    except Exception:
+        log.exception("what an agent said cannot be read")
+        return Observation()
 
 
 def _resumes(data: Mapping[str, Any]) -> bool:

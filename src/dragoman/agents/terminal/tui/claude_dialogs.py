@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
-from dragoman.hub.events import DecisionKind
-
+from .claude_setup import Pane, above_rows, paragraphs, read_setup
 from .lines import Line, blank, block, is_rule, paragraph, without_blank_ends
 from .reading import Row, ScreenDialog, Tab, fixed_labels, identity_of
 from .rows import has_box, listed_rows, numbered_rows
@@ -31,7 +29,6 @@ _TABS = re.compile(r"^\s?(←\s)?\s*[☐☒✔✓□]\s")
 _TAB = re.compile(r"[☐☒✔✓□]\s(.*?)(?=\s{2,}|\s*→|$)")
 _FREE = re.compile(r"^(Type something\.?|Tell Claude what to change|Type here to tell Claude .*)$")
 _FEEDBACK = "shift+tab to approve with this feedback"
-_URL = re.compile(r"https://\S+")
 _TOOLS = {
     "Bash command": "Bash",
     "Create file": "Write",
@@ -42,33 +39,6 @@ _TOOLS = {
 }
 _SEARCH = re.compile(r"^\s*Web Search\(")
 
-_SETUPS: tuple[tuple[str, DecisionKind, str], ...] = (
-    (r"Accessing workspace:|Do you trust the files in this folder", "permission", "trust"),
-    (r"Detected a custom API key", "setup", "api_key"),
-    (r"running in Bypass Permissions mode", "setup", "startup_bypass"),
-    (r"^\s*Settings Error|Found \d+ settings issue", "setup", "settings_error"),
-    (r"oauth/authorize|Paste code here if prompted", "setup", "oauth_login"),
-    (r"Login successful|Logged in as", "setup", "login_success"),
-    (r"Security notes:", "setup", "security_notes"),
-    (r"Select login method", "setup", "login_method"),
-    (r"Choose the text style", "setup", "theme_picker"),
-    (r"terminal setup\?", "setup", "terminal_setup"),
-    (r"new MCP servers? found|\d+ new MCP servers", "setup", "mcp_server"),
-    (r"Auto mode can't check actions", "setup", "auto_mode"),
-)
-"""What a set-up dialog says, and coop's words for it where coop has one."""
-
-_ENTER_ONLY = frozenset({"login_success", "security_notes"})
-
-
-class _Pane(NamedTuple):
-    """The part of the screen that a dialog has. ``panel``: one that the person called up, or a plan."""
-
-    lines: list[Line]
-    panel: bool
-    framed: bool
-    hints: str
-
 
 def read_dialog(picture: Picture) -> ScreenDialog | None:
     """The dialog at the bottom of the screen, if there is one."""
@@ -78,16 +48,13 @@ def read_dialog(picture: Picture) -> ScreenDialog | None:
     rows = _rows(pane, picture.cols)
     if not pane.framed and not _stands_under_a_drawn_line(pane, rows, picture.cols):
         return _onboarding(pane, rows)
-    text = "\n".join(line.text for line in pane.lines)
-    for pattern, kind, subtype in _SETUPS:
-        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
-            return _setup(pane, rows, kind, subtype)
-    if not rows:
-        return None
+    setup = read_setup(pane, rows)
+    if setup is not None or not rows:
+        return setup
     return _question(picture, pane, rows) or _plan(pane, rows) or _permission(picture, pane, rows) or _menu(pane, rows)
 
 
-def _pane(picture: Picture) -> _Pane | None:
+def _pane(picture: Picture) -> Pane | None:
     cols, lines = picture.cols, picture.lines[: picture.bottom + 1]
     top, panel, framed = -1, False, False
     for line in reversed(lines):
@@ -103,7 +70,7 @@ def _pane(picture: Picture) -> _Pane | None:
     hints: list[str] = []
     while inside and (not inside[-1].text or _HINT.match(inside[-1].text)):
         hints.append(inside.pop().text.strip())
-    return _Pane(inside, panel, framed, "\n".join(hints)) if inside else None
+    return Pane(inside, panel, framed, "\n".join(hints)) if inside else None
 
 
 def _is_inner(lines: Sequence[Line], at: int) -> bool:
@@ -112,7 +79,7 @@ def _is_inner(lines: Sequence[Line], at: int) -> bool:
     return _CHAT.match(below) is not None or _READY.search(below) is not None
 
 
-def _rows(pane: _Pane, cols: int) -> list[Row]:
+def _rows(pane: Pane, cols: int) -> list[Row]:
     """The options, which stand under everything that is only shown; a preview may stand under them."""
     start = 0
     for at, line in enumerate(pane.lines):
@@ -129,7 +96,7 @@ def _rows(pane: _Pane, cols: int) -> list[Row]:
     return []
 
 
-def _with_free_text(rows: list[Row], pane: _Pane) -> list[Row]:
+def _with_free_text(rows: list[Row], pane: Pane) -> list[Row]:
     """Mark the rows that take text: by their words, or by their place once somebody has typed there."""
     texts = [line.text.strip() for line in pane.lines]
     typed: int | None = None
@@ -147,7 +114,7 @@ def _with_free_text(rows: list[Row], pane: _Pane) -> list[Row]:
     ]
 
 
-def _stands_under_a_drawn_line(pane: _Pane, rows: Sequence[Row], cols: int) -> bool:
+def _stands_under_a_drawn_line(pane: Pane, rows: Sequence[Row], cols: int) -> bool:
     """A dialog that is taller than the screen has lost its upper edge; what it shows still ends with a drawn line."""
     if not rows:
         return False
@@ -156,72 +123,15 @@ def _stands_under_a_drawn_line(pane: _Pane, rows: Sequence[Row], cols: int) -> b
     return any(is_rule(line.text, "╌", cols) and 0 < rows[0].line - line.at <= 4 for line in pane.lines)
 
 
-def _onboarding(pane: _Pane, rows: Sequence[Row]) -> ScreenDialog | None:
+def _onboarding(pane: Pane, rows: Sequence[Row]) -> ScreenDialog | None:
     """The first steps of a fresh installation have the whole screen, under a welcome."""
     if not pane.lines or not any("Welcome to Claude Code" in line.text for line in pane.lines[:6]):
         return None
-    text = "\n".join(line.text for line in pane.lines)
-    for pattern, kind, subtype in _SETUPS:
-        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
-            return _setup(pane, rows, kind, subtype)
-    return None
+    return read_setup(pane, rows)
 
 
-def _setup(pane: _Pane, rows: Sequence[Row], kind: DecisionKind, subtype: str) -> ScreenDialog | None:
-    enter_only = not rows and (subtype in _ENTER_ONLY or "Press Enter" in pane.hints)
-    if not rows and not enter_only and subtype != "oauth_login":
-        return None
-    if subtype == "oauth_login":
-        rows = ()
-    head = _above(pane.lines, rows)
-    paragraphs = _paragraphs(head)
-    told = [paragraph(part) for part in paragraphs]
-    asked = _asked(told, subtype)
-    rest = [said for at, said in enumerate(told) if at != asked and not (subtype == "oauth_login" and "://" in said)]
-    text = told[asked].rstrip(" >") if told else subtype
-    body = "\n".join(rest)
-    return ScreenDialog(
-        kind=kind,
-        subtype=subtype,
-        text=text,
-        body=body,
-        rows=tuple(rows),
-        multiple=any(has_box(line) for line in pane.lines),
-        auth_url=_auth_url(pane.lines) if subtype == "oauth_login" else None,
-        enter_only=enter_only,
-        identity=identity_of(kind, f"{subtype}:{text}", body, fixed_labels(rows)),
-    )
-
-
-def _asked(told: Sequence[str], subtype: str) -> int:
-    """Which paragraph is the question, or the invitation, or else the title."""
-    if subtype in _ENTER_ONLY:
-        return 0
-    sign = {"theme_picker": "Choose", "oauth_login": "Paste code", "trust": "?"}.get(subtype)
-    if sign is not None:
-        return next((at for at, said in enumerate(told) if sign in said), 0)
-    return next((at for at in range(len(told) - 1, -1, -1) if "?" in told[at] or told[at].endswith(":")), 0)
-
-
-def _auth_url(lines: Sequence[Line]) -> str | None:
-    """The address, which is wrapped without any room at its left."""
-    for at, line in enumerate(lines):
-        found = _URL.search(line.text)
-        if found is None or "oauth" not in line.text:
-            continue
-        url = found[0]
-        if found.end() < len(line.text):
-            return url
-        for more in lines[at + 1 :]:
-            if not more.text or more.indent > line.indent or " " in more.text.strip():
-                break
-            url += more.text.strip()
-        return url
-    return None
-
-
-def _question(picture: Picture, pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
-    head = without_blank_ends(_above(pane.lines, rows))
+def _question(picture: Picture, pane: Pane, rows: list[Row]) -> ScreenDialog | None:
+    head = without_blank_ends(above_rows(pane.lines, rows))
     if not head or not _TABS.match(head[0].text):
         return None
     paged = "→" in head[0].text
@@ -255,8 +165,8 @@ def _tabs(picture: Picture, line: Line, *, review: bool) -> tuple[Tab, ...]:
     return tuple(Tab(entry[1].strip(), answered[at], at == shown) for at, entry in enumerate(found))
 
 
-def _plan(pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
-    head = without_blank_ends(_above(pane.lines, rows))
+def _plan(pane: Pane, rows: list[Row]) -> ScreenDialog | None:
+    head = without_blank_ends(above_rows(pane.lines, rows))
     title = next((line.text.strip() for line in head), "")
     asked = [line for line in head if re.search(r"\bplan\b", line.text, re.IGNORECASE)]
     ready = any(line.text.strip() == "Ready to code?" for line in head)
@@ -278,17 +188,17 @@ def _plan(pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
     )
 
 
-def _permission(picture: Picture, pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
-    head = without_blank_ends(_above(pane.lines, rows))
-    paragraphs = _paragraphs(head)
-    text = paragraph(paragraphs[-1]) if paragraphs else ""
+def _permission(picture: Picture, pane: Pane, rows: list[Row]) -> ScreenDialog | None:
+    head = without_blank_ends(above_rows(pane.lines, rows))
+    parts = paragraphs(head)
+    text = paragraph(parts[-1]) if parts else ""
     labels = [row.label for row in rows]
     if not (re.match(r"Do you want to\b", text) or "needs your approval" in text) and not (
         any(label.split(",")[0] == "Yes" for label in labels) and any(label.split(",")[0] == "No" for label in labels)
     ):
         return None
     title = head[0].text.strip() if pane.framed and not is_rule(head[0].text, "╌", picture.cols) else ""
-    shown = without_blank_ends(head[: -len(paragraphs[-1])] if paragraphs else [])
+    shown = without_blank_ends(head[: -len(parts[-1])] if parts else [])
     body = _subject(picture, shown, title)
     tool = _TOOLS.get(title)
     if title == "Tool use" and any(_SEARCH.match(line.text) for line in shown):
@@ -335,11 +245,11 @@ def _is_grey(picture: Picture, line: Line) -> bool:
     return bool(runs) and all(run.style.fg is not None for run in runs)
 
 
-def _menu(pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
+def _menu(pane: Pane, rows: list[Row]) -> ScreenDialog | None:
     """Something else to choose from, such as what a slash command has called up."""
     if not pane.hints and not pane.panel:
         return None
-    head = _paragraphs(_above(pane.lines, rows))
+    head = paragraphs(above_rows(pane.lines, rows))
     told = [paragraph(part) for part in head]
     title = head[0][0].text.strip() if head else rows[0].label
     text = next((said for said in told if "?" in said), title)
@@ -353,18 +263,3 @@ def _menu(pane: _Pane, rows: list[Row]) -> ScreenDialog | None:
         multiple=any(has_box(line) for line in pane.lines),
         identity=identity_of("setup", text, body, fixed_labels(rows)),
     )
-
-
-def _above(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
-    return [line for line in lines if not rows or line.at < rows[0].line]
-
-
-def _paragraphs(lines: Sequence[Line]) -> list[list[Line]]:
-    """Text between blank and drawn lines."""
-    parts: list[list[Line]] = [[]]
-    for line in lines:
-        if blank(line.text):
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    return [part for part in parts if part]
