@@ -85,15 +85,19 @@ async def test_parts_outlive_the_server(hub: Hub) -> None:
 
 def test_what_was_answered_at_the_terminal_is_left_open_in_the_answer() -> None:
     opened = dialog(question_current=1)
-    assert position(opened, ()) == 1
+    assert position(opened) == 1
     assert take(opened, (), part(FREE)) == (part(Answer(), FREE), True)
     assert take(opened, (), part(FREE, ONE)) == (part(Answer(), FREE, ONE), False)
+
+
+def test_what_was_taken_back_at_the_terminal_is_answered_anew() -> None:
+    assert take(dialog(question_current=1), (ONE, FREE), part(TWO)) == (part(ONE, TWO), True)
 
 
 def test_an_answer_to_the_whole_needs_no_parts() -> None:
     assert take(dialog(), (), FREE) == (FREE, False)
     assert take(ask(kind="question"), (), part(FREE)) == (part(FREE), False)
-    assert take(dialog(), (TWO,), FREE) == (Answer(text="free", answers=(TWO,)), False)
+    assert take(dialog(question_current=1), (TWO,), FREE) == (Answer(text="free", answers=(TWO,)), False)
 
 
 def test_the_answer_to_a_secret_is_whole() -> None:
@@ -102,19 +106,19 @@ def test_the_answer_to_a_secret_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("current", "said"),
     [
-        ((TWO,), part(FREE, ONE, ONE)),
-        ((TWO, FREE), part(TWO)),
-        ((), part(Answer(option=3))),
-        ((TWO, FREE, ONE), part(ONE)),
-        ((TWO,), Answer(accept=True)),
-        ((), Answer()),
+        (1, part(FREE, ONE, ONE)),
+        (2, part(TWO)),
+        (0, part(Answer(option=3))),
+        (3, part(ONE)),
+        (1, Answer(accept=True)),
+        (0, Answer()),
     ],
 )
-def test_a_part_that_does_not_fit_what_is_left(given: tuple[Answer, ...], said: Answer) -> None:
+def test_a_part_that_does_not_fit_what_is_left(current: int, said: Answer) -> None:
     with pytest.raises(InvalidAnswer):
-        check_answer(dialog(), said, given)
+        check_answer(dialog(question_current=current), said)
 
 
 def test_at_the_end_of_the_questions_the_dialog_can_be_confirmed() -> None:

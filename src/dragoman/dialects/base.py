@@ -69,6 +69,9 @@ class Link(Protocol):
     def receive(self, message: str | bytes) -> None:
         """A whole message arrived: text as ``str``, binary as ``bytes``. Never raises for what a client sent."""
 
+    def pong(self, payload: bytes) -> None:
+        """The answer to a ping with a payload that the link sent arrived, in order with the messages around it."""
+
     def pull(self) -> bytes | None:
         """The next frame to send, or None when there is nothing to say."""
 

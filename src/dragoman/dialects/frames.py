@@ -31,5 +31,11 @@ def binary_frame(*parts: bytes) -> bytes:
     return b"".join((_header(_FIN_BINARY, sum(map(len, parts))), *parts))
 
 
+def ping_frame(payload: bytes) -> bytes:
+    """A protocol ping; the peer's pong carries the same payload (125 bytes at most, RFC 6455 §5.5)."""
+    assert len(payload) <= 125
+    return _header(_FIN_PING, len(payload)) + payload
+
+
 PING = bytes((_FIN_PING, 0))
 """A protocol ping without payload."""

@@ -46,31 +46,28 @@ class DecisionWaiters:
         return True
 
 
-def position(opened: DecisionOpened, given: tuple[Answer, ...]) -> int:
+def position(opened: DecisionOpened) -> int:
     """The place, from 0, of the first question that is left; the number of questions when none is."""
-    return min(max(len(given), opened.question_current), len(opened.questions))
+    return min(opened.question_current, len(opened.questions))
 
 
 def take(opened: DecisionOpened, given: tuple[Answer, ...], answer: Answer) -> tuple[Answer, bool]:
     """``answer`` joined with what was ``given`` before, and whether questions are left.
 
-    What was answered elsewhere, at the terminal, is filled up with answers that say nothing. The answer to a secret
-    is always whole: its parts would lie in the log.
+    What was answered elsewhere, at the terminal, is filled up with answers that say nothing; what was taken back there
+    is left out. The answer to a secret is always whole: its parts would lie in the log.
     """
     answers = answer.answers
     if not opened.questions or not (answers or given):
         return answer, False
-    unknown = (Answer(),) * (position(opened, given) - len(given))
-    joined = given + unknown + answers
+    begin = position(opened)
+    joined = (given + (Answer(),) * begin)[:begin] + answers
     left = bool(answers) and len(joined) < len(opened.questions) and not opened.secret
     return msgspec.structs.replace(answer, answers=joined), left
 
 
-def check_answer(opened: DecisionOpened, answer: Answer, given: tuple[Answer, ...] = ()) -> None:
-    """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean.
-
-    ``given`` are the answers that its first questions have already.
-    """
+def check_answer(opened: DecisionOpened, answer: Answer) -> None:
+    """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean, at its question now."""
     # Options that are still being read cannot be counted yet.
     _check_option(answer, len(opened.options) if opened.ready else None)
     if opened.kind in ("permission", "plan", "setup"):
@@ -80,11 +77,11 @@ def check_answer(opened: DecisionOpened, answer: Answer, given: tuple[Answer, ..
         if not answer.values and answer.accept is None:
             raise InvalidAnswer("a form needs values, or accept: false to decline it")
     else:
-        _check_question(opened, answer, position(opened, given))
+        _check_question(opened, answer)
 
 
-def _check_question(opened: DecisionOpened, answer: Answer, begin: int) -> None:
-    left = opened.questions[begin:]
+def _check_question(opened: DecisionOpened, answer: Answer) -> None:
+    left = opened.questions[position(opened) :]
     nothing = answer.text is None and answer.option is None and not answer.answers and not answer.choices
     if nothing and (left or not opened.questions or answer.accept is None):
         raise InvalidAnswer("a question needs a text, an option, choices or answers")

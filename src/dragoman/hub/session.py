@@ -186,19 +186,18 @@ class Session(SessionLog):
             async with self.ensure_agent().answering(decision):
                 event = await self._take_answer(principal, decision, answer, via, question)
             return await self.acknowledged(event)
-        raise await self._no_longer_open(decision)
+        raise await self.no_longer_open(decision)
 
     async def _take_answer(
         self, principal: Principal, decision: str, answer: Answer, via: str, question: int | None
     ) -> Event:
         opened = self.state.decisions.get(decision)
         if opened is None:
-            raise await self._no_longer_open(decision)
-        given = self.state.answered.get(decision, ())
-        if question is not None and question != position(opened, given):
+            raise await self.no_longer_open(decision)
+        if question is not None and question != position(opened):
             raise AnsweredAlready(question)
-        check_answer(opened, answer, given)
-        answer, left = take(opened, given, answer)
+        check_answer(opened, answer)
+        answer, left = take(opened, self.state.answered.get(decision, ()), answer)
         if left:
             return self._go_on(decision, answer.answers, principal.id)
         if opened.secret:
@@ -367,7 +366,8 @@ class Session(SessionLog):
         assert isinstance(fact, TurnStarted | PromptTaken)
         return fact.turn
 
-    async def _no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
+    async def no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
+        """What an answer to a decision that is not open is refused with; the outcome is durable by then."""
         seq = await self.seq_of(f"decision:{decision}")
         if seq is None:
             return UnknownDecision(decision)

@@ -54,6 +54,12 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Open links; a further upgrade is answered 503."""
 
 
+class _Pong(msgspec.Struct, frozen=True):
+    """A pong among the messages."""
+
+    payload: bytes
+
+
 class Pump:
     """Moves the frames of one link. Implements both ``SocketUser`` and the link's ``Wire``."""
 
@@ -62,7 +68,7 @@ class Pump:
         self._limits = limits
         self._loop = socket.loop
         self._link: Link | None = None
-        self._incoming: deque[str | bytes] = deque()
+        self._incoming: deque[str | bytes | _Pong] = deque()
         self._held: asyncio.TimerHandle | None = None
         self._throttled: asyncio.TimerHandle | None = None
         self._flush_soon = False
@@ -98,9 +104,10 @@ class Pump:
     # For the socket
 
     def message(self, data: str | bytes) -> None:
-        self._incoming.append(data)
-        if not self._resting:
-            self._handle()
+        self._arrived(data)
+
+    def pong(self, payload: bytes) -> None:
+        self._arrived(_Pong(payload))
 
     def writable(self) -> None:
         if self._held is None:
@@ -120,13 +127,22 @@ class Pump:
 
     # In
 
+    def _arrived(self, what: str | bytes | _Pong) -> None:
+        self._incoming.append(what)
+        if not self._resting:
+            self._handle()
+
     def _handle(self) -> None:
         """Hand over what has arrived, as far as link and rate allow; stop reading while they do not."""
         link = self._link
         assert link is not None
         until = self._loop.time() + self._limits.turn
         while self._incoming and not self._gone and not link.congested and self._within_rate():
-            link.receive(self._incoming.popleft())
+            next_ = self._incoming.popleft()
+            if isinstance(next_, _Pong):
+                link.pong(next_.payload)
+            else:
+                link.receive(next_)
             if self._incoming and self._loop.time() > until:
                 self._take_turns()
                 return

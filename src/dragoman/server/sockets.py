@@ -42,6 +42,9 @@ class SocketUser(Protocol):
     """What is told of a socket's life once it is attached."""
 
     def message(self, data: str | bytes) -> None: ...
+    def pong(self, payload: bytes) -> None:
+        """A pong with a payload, in order with the messages."""
+
     def writable(self) -> None: ...
     def gone(self) -> None: ...
 
@@ -186,6 +189,11 @@ class Socket(WebSocketsSansIOProtocol):
             self.transport.write(pong)
         else:
             self._late_pong = pong
+
+    def handle_pong(self, event: Frame) -> None:
+        """The heartbeat's pings carry no payload: their pongs only show that the peer lives."""
+        if self._user is not None and event.data and not self.close_sent:
+            self._user.pong(bytes(event.data))
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:

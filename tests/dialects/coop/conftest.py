@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from .driven import Play
 from .harness import Servers
 
 
@@ -32,3 +33,13 @@ def transcripts(shared: Servers, servers: Servers) -> Iterator[None]:
     yield
     shared.show()
     servers.show()
+
+
+@pytest.fixture
+async def play(tmp_path: Path) -> AsyncIterator[Play]:
+    """A server whose agent the test plays."""
+    played = Play(tmp_path)
+    await played.start()
+    yield played
+    print("\n".join(played.transcript[-300:]))
+    await played.stop()

@@ -37,8 +37,7 @@ _CODES = {
 INVALID = Error(code="BAD_REQUEST", message="invalid message")
 NOT_AUTHENTICATED = Error(code="UNAUTHORIZED", message="not authenticated")
 WRONG_TOKEN = Error(code="UNAUTHORIZED", message="authentication failed")
-STILL_STARTING = Error(code="NOT_READY", message="agent is still starting")
-NO_DRIVER = Error(code="NO_DRIVER", message="no agent driver configured")
+FAILED = Error(code="INTERNAL", message="the server failed here; its log says why")
 NO_MODEL = Error(code="NOT_READY", message="this session runs without a screen model")
 BAD_BASE64 = Error(code="BAD_REQUEST", message="invalid base64 data")
 

@@ -7,15 +7,17 @@ the last screen, then exactly one ``exit``.
 
 from __future__ import annotations
 
+import asyncio
 import binascii
+import logging
 from base64 import b64decode
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dragoman.dialects.base import Outbox, Wire
-from dragoman.dialects.frames import text_frame
+from dragoman.dialects.frames import ping_frame, text_frame
 from dragoman.dialects.reading import EventSource
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import AgentExited, SessionClosed
@@ -25,10 +27,14 @@ from dragoman.hub.session import Session
 
 from . import messages as wire
 from . import projection
-from .errors import BAD_BASE64, INVALID, NO_DRIVER, NO_MODEL, NOT_AUTHENTICATED, STILL_STARTING, WRONG_TOKEN, as_error
+from .binding import Asked, Binding, asked_by
+from .deliveries import nudge, respond
+from .errors import BAD_BASE64, FAILED, INVALID, NO_MODEL, NOT_AUTHENTICATED, WRONG_TOKEN, as_error
 
 if TYPE_CHECKING:
     from .dialect import CoopDialect
+
+log = logging.getLogger("dragoman.links")
 
 _OUTPUT_MODES = ("raw", "all")
 _SCREEN_MODES = ("screen", "all")
@@ -64,12 +70,19 @@ class CoopLink:
         self._projection = projection.StateProjection(session.shown)
         self._events = EventSource(session, session.shown.seq, tasks=dialect.tasks, wake=wire_.wake)
         self._unwatch = terminal.watch(self)
+        # A link that is shown no states answers what is current, as HTTP does.
+        self._binding = Binding(asked_by(session.shown.prompt)) if self._shows_state else None
+        self._waiting: tuple[wire.Transition, Asked | None] | None = None
+        self._proof: asyncio.TimerHandle | None = None
+        self._unproven = False
+        self._delivering = False
+        self._gone = False
 
     # Link
 
     @property
     def congested(self) -> bool:
-        return self._outbox.full
+        return self._delivering or self._outbox.full
 
     def receive(self, message: str | bytes) -> None:
         if isinstance(message, bytes):
@@ -84,6 +97,11 @@ class CoopLink:
             self._handle(decoded)
         except HubError as problem:
             self._say(as_error(problem))
+
+    def pong(self, payload: bytes) -> None:
+        if self._binding is not None and self._binding.pong(payload):
+            self._end_proof()
+            self._wire.wake()
 
     def pull(self) -> bytes | None:
         reply = self._outbox.take()
@@ -108,6 +126,8 @@ class CoopLink:
         return self._next_event()
 
     def lost(self) -> None:
+        self._gone = True
+        self._end_proof()
         self._unwatch()
         self._events.close()
         self._dialect.link_lost(self._session.id, self)
@@ -150,6 +170,8 @@ class CoopLink:
         return self._frames.screen(picture)
 
     def _next_event(self) -> bytes | None:
+        if self._waiting is not None:
+            return self._transition(*self._waiting)
         while (event := self._events.peek()) is not None:
             if isinstance(event.fact, AgentExited) and self._owes_the_end():
                 return self._last_screen()
@@ -157,9 +179,40 @@ class CoopLink:
             if isinstance(event.fact, SessionClosed):
                 self.end()
             message = self._projection.project(event.fact)
+            if isinstance(message, wire.Transition) and self._shows_state:
+                return self._transition(message, self._projection.asked)
             if message is not None and self._shows_state:
                 return _frame(message)
         return None
+
+    def _transition(self, message: wire.Transition, asked: Asked | None) -> bytes | None:
+        """The message, unless it must wait until the client has seen that the prompt before is over."""
+        assert self._binding is not None
+        if self._binding.holds(asked) and not self._unproven:
+            self._waiting = (message, asked)
+            return None
+        self._waiting = None
+        self._prove(self._binding.shown(asked))
+        return _frame(message)
+
+    def _prove(self, payload: bytes | None) -> None:
+        """Send the ping that must go with what the client is told, if any."""
+        if payload is not None:
+            self._end_proof()
+            limit = self._dialect.settings.proof
+            self._proof = asyncio.get_running_loop().call_later(limit, self._proof_is_late)
+            self._outbox.put(ping_frame(payload))
+
+    def _proof_is_late(self) -> None:
+        """The client may see what comes next, but until its pong its answers are to what was before."""
+        self._unproven = True
+        self._wire.wake()
+
+    def _end_proof(self) -> None:
+        self._unproven = False
+        if self._proof is not None:
+            self._proof.cancel()
+            self._proof = None
 
     def _owes_the_end(self) -> bool:
         """Whether the last picture has not been sent yet; by now all output has."""
@@ -205,7 +258,11 @@ class CoopLink:
         self._wire.wake()
 
     def _state_get(self, _: wire.StateGet) -> None:
-        self._say(projection.state_now(self._session.shown))
+        state = self._session.shown
+        self._say(projection.state_now(state))
+        if self._binding is not None:
+            self._prove(self._binding.shown(asked_by(state.prompt)))
+            self._wire.wake()
 
     def _status_get(self, _: wire.StatusGet) -> None:
         self._say(self._dialect.status(self._session, self._terminal))
@@ -235,8 +292,38 @@ class CoopLink:
     def _signal(self, message: wire.Signal) -> None:
         self._control().signal(message.signal)
 
-    def _delivery(self, _: wire.Nudge | wire.Respond) -> None:
-        self._say(STILL_STARTING if not is_ready(self._session) else NO_DRIVER)
+    def _nudge(self, message: wire.Nudge) -> None:
+        self._deliver(nudge(self._session, self._principal, message.message, limit=self._dialect.settings.delivery))
+
+    def _respond(self, message: wire.Respond) -> None:
+        self._deliver(self._responded(message))
+
+    async def _responded(self, message: wire.Respond) -> wire.ServerMessage:
+        binding, limit = self._binding, self._dialect.settings.delivery
+        asked = asked_by(self._session.shown.prompt) if binding is None else binding.bound
+        result, after = await respond(self._session, self._principal, asked, message, limit=limit)
+        if binding is not None and asked is not None and not self._gone:
+            # The ping goes before the result: a client that takes one frame at a time has answered it by then.
+            self._prove(binding.answered(asked, after))
+        return result
+
+    def _deliver(self, work: Coroutine[Any, Any, wire.ServerMessage]) -> None:
+        """Off the link's way: pushes go on, later messages wait in the socket. It runs on if the client leaves."""
+        self._delivering = True
+        self._dialect.tasks.start(self._run(work), "delivery")
+
+    async def _run(self, work: Coroutine[Any, Any, wire.ServerMessage]) -> None:
+        try:
+            reply = await work
+        except HubError as problem:
+            reply = as_error(problem)
+        except Exception:
+            log.exception("a delivery failed")
+            reply = FAILED
+        finally:
+            self._delivering = False
+        if not self._gone:
+            self._say(reply)
 
     def _shutdown(self, _: wire.Shutdown) -> None:
         self._dialect.shut_down(self._session)
@@ -257,18 +344,13 @@ _HANDLERS: dict[type, Callable[[CoopLink, Any], None]] = {
     wire.InputRaw: CoopLink._input_raw,
     wire.Keys: CoopLink._keys,
     wire.Signal: CoopLink._signal,
-    wire.Nudge: CoopLink._delivery,
-    wire.Respond: CoopLink._delivery,
+    wire.Nudge: CoopLink._nudge,
+    wire.Respond: CoopLink._respond,
     wire.Shutdown: CoopLink._shutdown,
 }
 
 _NEEDS_AUTH = frozenset({wire.Input, wire.InputRaw, wire.Keys, wire.Nudge, wire.Respond, wire.Signal, wire.Shutdown})
 """The seed's write operations; ``resize`` is not one of them."""
-
-
-def is_ready(session: Session) -> bool:
-    """True from the first state after ``starting`` on, for good."""
-    return session.shown.status.seq > 0
 
 
 def replay_result(terminal: Terminal, offset: int, limit: int | None) -> wire.ReplayResult:

@@ -159,13 +159,35 @@ class Screen(ServerMessage, frozen=True, tag="screen"):
     seq: int
 
 
+class QuestionContext(Struct, frozen=True):
+    """One question of a dialog."""
+
+    question: str
+    options: tuple[str, ...]
+
+
+class PromptContext(Struct, frozen=True, kw_only=True):
+    """What the agent asks. Nulls are written out."""
+
+    type: str
+    subtype: str | None
+    tool: str | None
+    input: str | None
+    auth_url: str | None
+    options: tuple[str, ...]
+    options_fallback: bool
+    questions: tuple[QuestionContext, ...]
+    question_current: int
+    ready: bool
+
+
 class Transition(ServerMessage, frozen=True, tag="transition"):
     """The agent's state moved; or, as a reply, what it is (``prev`` equals ``next``)."""
 
     prev: str
     next: str
     seq: int
-    prompt: Any
+    prompt: PromptContext | None
     error_detail: str | None
     error_category: str | None
     cause: str
@@ -177,6 +199,22 @@ class Exit(ServerMessage, frozen=True, tag="exit"):
 
     code: int | None
     signal: int | None
+
+
+class NudgeResult(ServerMessage, frozen=True, tag="nudge:result"):
+    """What became of a ``nudge``."""
+
+    delivered: bool
+    state_before: str | None
+    reason: str | None
+
+
+class RespondResult(ServerMessage, frozen=True, tag="respond:result"):
+    """What became of a ``respond``."""
+
+    delivered: bool
+    prompt_type: str | None
+    reason: str | None
 
 
 class Status(ServerMessage, frozen=True, tag="status"):

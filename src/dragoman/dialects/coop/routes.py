@@ -22,10 +22,13 @@ from dragoman.hub.permissions import STRANGER, Principal
 from dragoman.hub.ports import Terminal
 from dragoman.hub.session import Session
 
+from . import deliveries, projection
 from . import messages as wire
-from . import projection
-from .errors import BAD_BASE64, HTTP_STATUS, NO_DRIVER, NO_MODEL, STILL_STARTING, as_error
-from .link import decode_base64, is_ready, replay_result
+from .binding import asked_by
+from .deliveries import is_ready
+from .errors import BAD_BASE64, HTTP_STATUS, NO_MODEL, as_error
+from .link import decode_base64, replay_result
+from .prompts import prompt_context
 
 if TYPE_CHECKING:
     from .dialect import CoopDialect
@@ -135,13 +138,13 @@ async def health(call: Call) -> Response:
             "terminal_cols": terminal.cols,
             "terminal_rows": terminal.rows,
             "ws_clients": call.dialect.link_count(call.session.id),
-            "ready": is_ready(call.session),
+            "ready": is_ready(call.session.shown),
         }
     )
 
 
 async def ready(call: Call) -> Response:
-    flag = is_ready(call.session)
+    flag = is_ready(call.session.shown)
     return _json({"ready": flag}, 200 if flag else 503)
 
 
@@ -200,7 +203,7 @@ async def post_signal(call: Call) -> Response:
 
 
 async def agent(call: Call) -> Response:
-    """The state, for every agent type. ``detection_tier`` is ``none`` until something detected a state."""
+    """The state, for every agent type."""
     state = call.session.shown
     now = state.status
     return _json(
@@ -209,9 +212,9 @@ async def agent(call: Call) -> Response:
             "state": now.state,
             "since_seq": now.seq,
             "screen_seq": call.terminal.screen.seq if call.terminal.screen is not None else 0,
-            "detection_tier": "4" if now.cause.startswith("process:") else "none",
+            "detection_tier": projection.tier(now.cause),
             "detection_cause": now.cause,
-            "prompt": None,
+            "prompt": prompt_context(state.prompt),
             "error_detail": now.error_detail,
             "error_category": now.error_category,
             "last_message": now.last_message,
@@ -220,13 +223,24 @@ async def agent(call: Call) -> Response:
 
 
 async def nudge(call: Call) -> Response:
-    await call.body(NudgeBody)
-    raise Refused(NO_DRIVER if is_ready(call.session) else STILL_STARTING)
+    """An ``Idempotency-Key`` makes it safe to send again."""
+    body = await call.body(NudgeBody)
+    result = await deliveries.nudge(
+        call.session,
+        call.principal,
+        body.message,
+        limit=call.dialect.settings.delivery,
+        client_message_id=call.request.headers.get("idempotency-key"),
+    )
+    return _json(_plain(result))
 
 
 async def respond(call: Call) -> Response:
-    await call.body(RespondBody)
-    raise Refused(NO_DRIVER if is_ready(call.session) else STILL_STARTING)
+    """Answers the prompt that is current."""
+    body = await call.body(RespondBody)
+    asked, limit = asked_by(call.session.shown.prompt), call.dialect.settings.delivery
+    result, _ = await deliveries.respond(call.session, call.principal, asked, body, limit=limit)
+    return _json(_plain(result))
 
 
 async def shutdown(call: Call) -> Response:

@@ -80,6 +80,9 @@ class HubLink:
         else:
             self._handle(asked)
 
+    def pong(self, payload: bytes) -> None:
+        """This link sends no pings of its own."""
+
     def pull(self) -> bytes | None:
         reply = self._outbox.take()
         if reply is None and self._heartbeat is not None:
