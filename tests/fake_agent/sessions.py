@@ -267,22 +267,25 @@ class Result:
     log: str
     record: list[Json] = field(default_factory=list)
     refusals: list[Json] = field(default_factory=list)
-    problem: str = ""
+    problems: list[str] = field(default_factory=list)
 
 
 async def play(case: Case, folder: Path) -> Result:
     """One session from start to end."""
-    async with session(folder, *case.flags) as played:
-        problem = ""
-        try:
-            async with asyncio.timeout(60):
-                await _act(case, played)
-        except (AssertionError, TimeoutError) as error:
-            problem = f"{type(error).__name__}: {error}".partition("\n")[0]
-        verdict = played.judge(now())
-        return Result(
-            case, verdict, played.story(), played.server.log()[-3000:], played.record, played.refusals, problem
-        )
+    result = Result(case, truth.Verdict(0), "", "")
+    try:
+        async with session(folder, *case.flags) as played:
+            try:
+                async with asyncio.timeout(60):
+                    await _act(case, played)
+            except (AssertionError, TimeoutError) as error:
+                result.problems.append(f"{type(error).__name__}: {error}".partition("\n")[0])
+            result.verdict, result.record, result.refusals = played.judge(now()), played.record, played.refusals
+            result.story, result.log = played.story(), played.server.log()
+    except AssertionError as error:
+        result.problems.append("the server failed")
+        result.log = str(error)
+    return result
 
 
 async def _act(case: Case, played: Session) -> None:
