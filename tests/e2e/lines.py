@@ -30,7 +30,7 @@ async def text_turn(client: Coop, model: ModelServer) -> None:
     await client.wait_state("working")
     await client.wait_state("idle")
     follows(client, since, "idle working idle")
-    assert truth.prompts() == ["[[say:The quick answer.]]"]
+    assert truth.prompts() == ["[[say:The quick answer.]]"], "\n".join(client.transcript)
     assert "The quick answer." in await client.screen()
 
 
