@@ -49,7 +49,8 @@ class OpenDialog:
 
 
 class Dialogs:
-    """Opens, revises and ends the decisions of one session's terminal. ``changed`` is called when one began or ended.
+    """Opens, revises and ends the decisions of one session's terminal. ``changed`` is called when one began, was first
+    seen on the screen, or ended.
 
     ``clock`` is the loop's.
     """
@@ -220,6 +221,7 @@ class Dialogs:
                 cause="enriched",
             )
         )
+        self._changed()
 
     def _revise(self, about: Dialog) -> bool:
         """Add what is told to the open dialog; False when it is about another one."""

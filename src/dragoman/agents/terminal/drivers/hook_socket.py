@@ -100,6 +100,8 @@ class HookSocket:
             log.warning("a hook's post cannot be read: %s", problem)
         except HubError as problem:
             log.warning("a hook is not taken: %s", problem)
+        except Exception:
+            log.exception("a hook is not taken")
         with contextlib.suppress(OSError):
             writer.write(_encoder.encode(reply) + b"\n")
             await writer.drain()

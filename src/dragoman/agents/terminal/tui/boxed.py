@@ -143,28 +143,29 @@ def _error(above: list[Line]) -> str | None:
 
 
 def _dialog(picture: Picture, look: _Look) -> ScreenDialog | None:
-    inside = _last_box(picture)
+    inside, whole = _last_box(picture)
     if not inside:
         return None
-    title = inside[0].text.strip()
+    # When the top is off the screen, the first line may be anything.
+    title = inside[0].text.strip() if whole else ""
     if title == "Answer Questions":
         return _question(picture, inside)
     rows = numbered_rows(inside, picture.cols) or listed_rows(inside, picture.cols)
     if not rows:
-        return _key_entry(inside)
+        return _key_entry(title)
     head = without_blank_ends([line for line in inside if line.at < rows[0].line])
     told = [line for line in head if not blank(line.text)]
     asked = next((line for line in reversed(told) if line.text.rstrip().endswith("?")), told[0] if told else inside[0])
     body = block(_subject(head, asked))
     text = asked.text.strip()
-    words = "\n".join(line.text for line in inside)
     tool_line = next((found for line in told[:2] if (found := _TOOL.match(line.text.strip()))), None)
     tool = look.tools.get(tool_line[1]) if tool_line is not None else None
     kind: DecisionKind = "permission"
     subtype: str | None = None
-    if re.search(r"Do you trust (the files in )?this folder\?", words):
-        subtype, tool = "trust", None
-    elif re.search(r"authenticate for this project|Select Authentication Method|· Provider$", words, re.MULTILINE):
+    if re.match(r"Do you trust (the files in )?this folder\?", title):
+        text, subtype, tool = title, "trust", None
+        body = block(head[1:])
+    elif re.search(r"^\? Get started$|^Select Authentication Method$|· Provider$", title):
         kind, subtype, tool = "setup", "login_method", None
     elif tool == "exit_plan_mode" or text == "Ready to start implementation?":
         kind, tool = "plan", "exit_plan_mode"
@@ -184,13 +185,13 @@ def _dialog(picture: Picture, look: _Look) -> ScreenDialog | None:
     )
 
 
-def _last_box(picture: Picture) -> list[Line]:
-    """The inside of the box that nothing but a spinner follows, without its sides."""
+def _last_box(picture: Picture) -> tuple[list[Line], bool]:
+    """The inside of the box that nothing but a spinner follows, without its sides, and whether its top is there."""
     lines = picture.lines[: picture.bottom + 1]
     while lines and (not lines[-1].text or _WAITING.match(lines[-1].text)):
         lines.pop()
     if not lines or not _BOTTOM.match(lines[-1].text):
-        return []
+        return [], False
     left, right = lines[-1].indent, len(lines[-1].text) - 1
     top = next(
         (line.at for line in reversed(lines[:-1]) if _TOP.match(line.text) and line.indent == left),
@@ -200,9 +201,9 @@ def _last_box(picture: Picture) -> list[Line]:
     for line in lines[top + 1 : -1]:
         text = line.text
         if text[left : left + 1] != "│":
-            return []
+            return [], False
         inside.append(Line(line.at, _within(text, left, right)))
-    return without_blank_ends(inside)
+    return without_blank_ends(inside), top >= 0
 
 
 def _within(text: str, left: int, right: int) -> str:
@@ -286,8 +287,7 @@ def _shown_page(picture: Picture, line: Line, labels: list[str]) -> int | None:
     return None
 
 
-def _key_entry(inside: list[Line]) -> ScreenDialog | None:
-    if inside[0].text.strip() != "Enter Gemini API Key":
+def _key_entry(title: str) -> ScreenDialog | None:
+    if title != "Enter Gemini API Key":
         return None
-    text = inside[0].text.strip()
-    return ScreenDialog(kind="setup", subtype="api_key", text=text, identity=identity_of("setup", text, "", ()))
+    return ScreenDialog(kind="setup", subtype="api_key", text=title, identity=identity_of("setup", title, "", ()))

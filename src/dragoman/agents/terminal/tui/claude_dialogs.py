@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from .claude_setup import Pane, above_rows, paragraphs, read_setup
+from .claude_setup import Pane, above_rows, paragraphs, read_onboarding, read_setup
 from .lines import Line, blank, block, is_rule, paragraph, without_blank_ends
 from .reading import Row, ScreenDialog, Tab, fixed_labels, identity_of
 from .rows import has_box, listed_rows, numbered_rows
@@ -47,8 +47,8 @@ def read_dialog(picture: Picture) -> ScreenDialog | None:
         return None
     rows = _rows(pane, picture.cols)
     if not pane.framed and not _stands_under_a_drawn_line(pane, rows, picture.cols):
-        return _onboarding(pane, rows)
-    setup = read_setup(pane, rows)
+        return read_onboarding(pane, rows)
+    setup = read_setup(pane, rows) if pane.whole else None
     if setup is not None or not rows:
         return setup
     return _question(picture, pane, rows) or _plan(pane, rows) or _permission(picture, pane, rows) or _menu(pane, rows)
@@ -56,21 +56,21 @@ def read_dialog(picture: Picture) -> ScreenDialog | None:
 
 def _pane(picture: Picture) -> Pane | None:
     cols, lines = picture.cols, picture.lines[: picture.bottom + 1]
-    top, panel, framed = -1, False, False
+    top, panel, framed, whole = -1, False, False, False
     for line in reversed(lines):
         if is_rule(line.text, "▔", cols):
-            top, panel, framed = line.at, True, True
+            top, panel, framed, whole = line.at, True, True, True
             break
         if is_rule(line.text, "─", cols):
             framed = True
             if not _is_inner(lines, line.at):
-                top = line.at
+                top, whole = line.at, True
                 break
     inside = lines[top + 1 :]
     hints: list[str] = []
     while inside and (not inside[-1].text or _HINT.match(inside[-1].text)):
         hints.append(inside.pop().text.strip())
-    return Pane(inside, panel, framed, "\n".join(hints)) if inside else None
+    return Pane(inside, panel, framed, whole, "\n".join(hints)) if inside else None
 
 
 def _is_inner(lines: Sequence[Line], at: int) -> bool:
@@ -121,13 +121,6 @@ def _stands_under_a_drawn_line(pane: Pane, rows: Sequence[Row], cols: int) -> bo
     if any(_MORE.match(hint) for hint in pane.hints.split("\n")):
         return True
     return any(is_rule(line.text, "╌", cols) and 0 < rows[0].line - line.at <= 4 for line in pane.lines)
-
-
-def _onboarding(pane: Pane, rows: Sequence[Row]) -> ScreenDialog | None:
-    """The first steps of a fresh installation have the whole screen, under a welcome."""
-    if not pane.lines or not any("Welcome to Claude Code" in line.text for line in pane.lines[:6]):
-        return None
-    return read_setup(pane, rows)
 
 
 def _question(picture: Picture, pane: Pane, rows: list[Row]) -> ScreenDialog | None:

@@ -34,6 +34,9 @@ _SETUPS = (
     (r"Try new model", "model_upgrade"),
 )
 
+MAX_AT_START = 3
+"""The line that a dialog begins on at the latest while nothing has been said yet."""
+
 MAX_STATUS = 3
 """Lines under the composer."""
 
@@ -141,12 +144,12 @@ def _named(head: list[Line], rows: list[Row]) -> ScreenDialog:
     text, body = first, block(head[1:])
     if first == "Implement this plan?":
         kind, subtype = "plan", None
-    elif _TRUST.search(told):
+    elif head and head[0].at <= MAX_AT_START and _TRUST.search(told) and not first.startswith("Would you like"):
         kind, subtype = "permission", "trust"
         text = next((paragraph(part) for part in _parts(head) if _TRUST.search(paragraph(part))), first)
         body = "\n".join(line.text.strip() for line in head[1:2])
     elif first.startswith(("Would you like to ", "Do you want to ")):
-        kind, subtype = "permission", None
+        kind, subtype = "permission", "tool"
         tool = "Bash" if "command" in first else "apply_patch" if "edits" in first else None
         body = _subject(head[1:])
     else:
