@@ -51,18 +51,33 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+def seen(source: Source, state: Activity, cause: str | None = None, *, error: str | None = None) -> Sighting:
+    """Evidence of a state. Its cause is ``source:state`` unless there is a better word."""
+    return Sighting(source=source, state=state, cause=cause or f"{source}:{state}", error=error)
+
+
+def asked(source: Source, dialog: Dialog, cause: str | None = None) -> Sighting:
+    """Evidence of a dialog."""
+    return Sighting(source=source, state="prompt", cause=cause or f"{source}:prompt({dialog.kind})", dialog=dialog)
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one payload or line says.
 
     ``facts`` are what happened (messages, tool calls, sub-agents, usage, notes), to be recorded unless known already.
     ``prompt`` is the text of a prompt that the agent took (also a fact among ``facts``). ``interrupted``: the person
     broke the turn off, or rejected what the agent wanted. ``compacted``: the agent's context shrank. ``agent_session``
-    and ``transcript`` are the agent's id for its session and the path of its log.
+    and ``transcript`` are the agent's id for its session and the path of its log. ``at`` is when it happened by the
+    source's own clock, in milliseconds since 1970.
+
+    A message or a tool call whose source gives it no id has the empty one: the ledger names it.
     """
 
     facts: tuple[AnyFact, ...] = ()
     sighting: Sighting | None = None
     prompt: str | None = None
     interrupted: bool = False
+    compacted: bool = False
     agent_session: str | None = None
     transcript: str | None = None
+    at: int | None = None
