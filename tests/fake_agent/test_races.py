@@ -47,6 +47,7 @@ def made(result: str, row: int, *resolved: Json, told: tuple[tuple[bool, bool], 
 
 
 ALLOWED = {"outcome": "answered", "answer": {"accept": True}}
+TYPED = {"outcome": "answered", "via": "terminal"}
 REFUSED = {"outcome": "answered", "answer": {"option": 4}}
 
 
@@ -56,6 +57,7 @@ REFUSED = {"outcome": "answered", "answer": {"option": 4}}
         made("allowed", 1, ALLOWED, told=((True, True), (False, False))),
         made("denied", 4, REFUSED, told=((True, False), (False, True))),
         made("allowed", 3, {"outcome": "cancelled"}, told=((True, False), (False, False))),
+        made("allowed", 3, TYPED, told=((True, False), (False, False))),
     ],
 )
 def test_what_happened_may_be_told(raced: Raced) -> None:
@@ -68,6 +70,9 @@ def test_what_happened_may_be_told(raced: Raced) -> None:
         made("denied", 4, ALLOWED),
         made("allowed", 2, REFUSED),
         made("allowed", 1),
+        made("allowed", 2, ALLOWED, told=((True, True),)),
+        made("allowed", 1, TYPED, told=((True, True),)),
+        made("allowed", 1, {"outcome": "answered"}),
         made("allowed", 1, ALLOWED, ALLOWED),
         made("allowed", 1, ALLOWED, told=((True, True), (False, True))),
         made("allowed", 1, {"outcome": "cancelled"}, told=((True, True),)),
