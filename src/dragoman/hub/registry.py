@@ -24,6 +24,7 @@ from .errors import (
     UnknownSession,
 )
 from .events import Event, Json, SessionCreated
+from .hook_config import check_hook_settings
 from .journal import Journal, SessionRow
 from .limits import HubLimits
 from .log import SessionParts
@@ -130,6 +131,7 @@ class Registry:
         """
         if Right.WRITE not in principal.rights or principal.only is not None:
             raise NotPermitted(Right.WRITE)
+        check_hook_settings(settings or {})
         if settings and WIDENING & settings.keys() and Right.APPROVE not in principal.rights:
             raise NotPermitted(Right.APPROVE)
         if self._closing:

@@ -42,6 +42,7 @@ from .events import (
     SettingsChanged,
     TurnStarted,
 )
+from .hook_config import check_hook_settings
 from .log import SessionLog, SessionParts, key_of, prompt_key
 from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
@@ -211,8 +212,12 @@ class Session(SessionLog):
         return await self.seq_of(prompt_key(via, principal.id, client_message_id)) is not None
 
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
-        """Change what clients may see changed; returns once durable. What widens what an agent may do needs approve."""
+        """Change what clients may see changed; returns once durable. What widens what an agent may do needs approve.
+
+        Raises ``InvalidRequest`` or ``LimitReached`` for a ``stop_config`` or ``start_config`` that cannot be one.
+        """
         self._admit(principal, Right.WRITE)
+        check_hook_settings(changes)
         if WIDENING & changes.keys():
             self._admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
