@@ -6,9 +6,8 @@ Under ``serve`` a session is chosen by ``?session=`` or by the path prefix ``/se
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,12 +18,11 @@ from starlette.routing import Mount, Route
 from dragoman.dialects.base import is_loopback
 from dragoman.hub.errors import HubError
 from dragoman.hub.permissions import STRANGER, Principal
-from dragoman.hub.ports import Terminal
-from dragoman.hub.session import Session
 
-from . import deliveries, projection
+from . import deliveries, hook_routes, projection
 from . import messages as wire
 from .binding import asked_by
+from .calls import Call, Refused, as_json, plain
 from .deliveries import is_ready
 from .errors import BAD_BASE64, HTTP_STATUS, NO_MODEL, as_error
 from .link import decode_base64, replay_result
@@ -33,7 +31,6 @@ from .prompts import prompt_context
 if TYPE_CHECKING:
     from .dialect import CoopDialect
 
-T = TypeVar("T")
 Handler = Callable[["Call"], Awaitable[Response]]
 
 
@@ -84,51 +81,10 @@ class RespondBody(Struct, frozen=True):
     answers: list[wire.QuestionAnswer] | None = None
 
 
-class Refused(Exception):
-    """Ends a request with an error envelope."""
-
-    def __init__(self, error: wire.Error) -> None:
-        super().__init__(error.message)
-        self.error = error
-
-
-class Call:
-    """One request, authenticated, with its session."""
-
-    def __init__(
-        self, dialect: CoopDialect, request: Request, principal: Principal, session: Session, terminal: Terminal
-    ) -> None:
-        self.dialect = dialect
-        self.request = request
-        self.principal = principal
-        self.session = session
-        self.terminal = terminal
-
-    async def body(self, shape: type[T]) -> T:
-        """The JSON body, typed. Raises ``Refused`` (BAD_REQUEST)."""
-        try:
-            return msgspec.json.decode(await self.request.body(), type=shape)
-        except (msgspec.MsgspecError, RecursionError) as problem:
-            raise Refused(wire.Error(code="BAD_REQUEST", message=f"invalid body: {problem}")) from problem
-
-    def number(self, name: str, default: int | None) -> int | None:
-        """A query parameter that is a whole number from 0 up."""
-        text = self.request.query_params.get(name)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) <= 20):
-            raise Refused(wire.Error(code="BAD_REQUEST", message=f"{name} must be a whole number"))
-        return int(text)
-
-    def control(self) -> Terminal:
-        """The terminal, for writing."""
-        return self.session.control(self.principal)
-
-
 async def health(call: Call) -> Response:
     """Always "running": it is the server that answers."""
     state, terminal = call.session.shown, call.terminal
-    return _json(
+    return as_json(
         {
             "status": "running",
             "pid": terminal.pid,
@@ -145,15 +101,15 @@ async def health(call: Call) -> Response:
 
 async def ready(call: Call) -> Response:
     flag = is_ready(call.session.shown)
-    return _json({"ready": flag}, 200 if flag else 503)
+    return as_json({"ready": flag}, 200 if flag else 503)
 
 
 async def screen(call: Call) -> Response:
     """``cursor=true`` adds the cursor; without it the field is null, as the original answers."""
-    body = _plain(projection.screen(_picture(call)))
+    body = plain(projection.screen(_picture(call)))
     if call.request.query_params.get("cursor", "false") != "true":
         body["cursor"] = None
-    return _json(body)
+    return as_json(body)
 
 
 async def screen_text(call: Call) -> Response:
@@ -163,18 +119,18 @@ async def screen_text(call: Call) -> Response:
 async def output(call: Call) -> Response:
     offset = call.number("offset", 0)
     assert offset is not None
-    return _json(_plain(replay_result(call.terminal, offset, call.number("limit", None))))
+    return as_json(plain(replay_result(call.terminal, offset, call.number("limit", None))))
 
 
 async def status(call: Call) -> Response:
-    return _json(_plain(call.dialect.status(call.session, call.terminal)))
+    return as_json(plain(call.dialect.status(call.session, call.terminal)))
 
 
 async def post_input(call: Call) -> Response:
     body = await call.body(InputBody)
     data = body.text.encode() + (b"\r" if body.enter else b"")
     call.control().write(data)
-    return _json({"bytes_written": len(data)})
+    return as_json({"bytes_written": len(data)})
 
 
 async def post_raw(call: Call) -> Response:
@@ -182,31 +138,31 @@ async def post_raw(call: Call) -> Response:
     if data is None:
         raise Refused(BAD_BASE64)
     call.control().write(data)
-    return _json({"bytes_written": len(data)})
+    return as_json({"bytes_written": len(data)})
 
 
 async def post_keys(call: Call) -> Response:
     body = await call.body(KeysBody)
-    return _json({"bytes_written": call.control().press(body.keys)})
+    return as_json({"bytes_written": call.control().press(body.keys)})
 
 
 async def post_resize(call: Call) -> Response:
     body = await call.body(SizeBody)
     call.control().resize(body.cols, body.rows, call.principal.id)
-    return _json({"cols": body.cols, "rows": body.rows})
+    return as_json({"cols": body.cols, "rows": body.rows})
 
 
 async def post_signal(call: Call) -> Response:
     body = await call.body(SignalBody)
     call.control().signal(body.signal)
-    return _json({"delivered": True})
+    return as_json({"delivered": True})
 
 
 async def agent(call: Call) -> Response:
     """The state, for every agent type."""
     state = call.session.shown
     now = state.status
-    return _json(
+    return as_json(
         {
             "agent": state.agent,
             "state": now.state,
@@ -232,7 +188,7 @@ async def nudge(call: Call) -> Response:
         limit=call.dialect.settings.delivery,
         client_message_id=call.request.headers.get("idempotency-key"),
     )
-    return _json(_plain(result))
+    return as_json(plain(result))
 
 
 async def respond(call: Call) -> Response:
@@ -240,12 +196,12 @@ async def respond(call: Call) -> Response:
     body = await call.body(RespondBody)
     asked, limit = asked_by(call.session.shown.prompt), call.dialect.settings.delivery
     result, _ = await deliveries.respond(call.session, call.principal, asked, body, limit=limit)
-    return _json(_plain(result))
+    return as_json(plain(result))
 
 
 async def shutdown(call: Call) -> Response:
     call.dialect.shut_down(call.session)
-    return _json({"accepted": True})
+    return as_json({"accepted": True})
 
 
 _ROUTES: tuple[tuple[str, str, Handler], ...] = (
@@ -263,8 +219,23 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/agent", agent),
     ("POST", "/agent/nudge", nudge),
     ("POST", "/agent/respond", respond),
+    ("GET", "/config/stop", hook_routes.get_stop),
+    ("PUT", "/config/stop", hook_routes.put_stop),
+    ("GET", "/config/start", hook_routes.get_start),
+    ("PUT", "/config/start", hook_routes.put_start),
     ("POST", "/shutdown", shutdown),
 )
+
+_HOOK_ROUTES: tuple[tuple[str, Handler], ...] = (
+    ("/hooks/stop", hook_routes.stop),
+    ("/hooks/stop/resolve", hook_routes.resolve),
+    ("/stop/resolve", hook_routes.resolve),
+    ("/hooks/start", hook_routes.start),
+)
+"""Open to whoever knows the session's secret."""
+
+
+_UNAUTHORIZED = wire.Error(code="UNAUTHORIZED", message="unauthorized")
 
 
 def make_routes(dialect: CoopDialect) -> Starlette:
@@ -279,9 +250,24 @@ def make_routes(dialect: CoopDialect) -> Starlette:
 
         return serve
 
+    def hook_endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            named = request.path_params.get("session") or request.query_params.get("session")
+            principal = dialect.authenticate(_token_of(request))
+            if principal is not None:
+                session, terminal = await dialect.find(principal, named)
+            elif (known := hook_routes.admit_hook(dialect, request, named)) is not None:
+                principal, session, terminal = known
+            else:
+                raise Refused(_UNAUTHORIZED)
+            return await handler(Call(dialect, request, principal, session, terminal))
+
+        return serve
+
     routes = [
         Route(path, endpoint(handler, exempt=path == "/health"), methods=[method]) for method, path, handler in _ROUTES
     ]
+    routes += [Route(path, hook_endpoint(handler), methods=["POST"]) for path, handler in _HOOK_ROUTES]
     return Starlette(
         routes=[Mount("/api/v1", routes=routes), Mount("/session/{session}/api/v1", routes=routes)],
         exception_handlers={Refused: _refused, HubError: _hub_error, HTTPException: _http_error},
@@ -290,15 +276,18 @@ def make_routes(dialect: CoopDialect) -> Starlette:
 
 def _admit(dialect: CoopDialect, request: Request, *, exempt: bool) -> Principal:
     """Bearer or ``?token=``; health needs none on this machine."""
-    header = request.headers.get("authorization", "")
-    given = header[7:] if header.startswith("Bearer ") else request.query_params.get("token")
-    principal = dialect.authenticate(given)
+    principal = dialect.authenticate(_token_of(request))
     if principal is not None:
         return principal
     client = request.client.host if request.client else ""
     if exempt and dialect.reads_open(is_loopback(client)):
         return STRANGER
-    raise Refused(wire.Error(code="UNAUTHORIZED", message="unauthorized"))
+    raise Refused(_UNAUTHORIZED)
+
+
+def _token_of(request: Request) -> str | None:
+    header = request.headers.get("authorization", "")
+    return header[7:] if header.startswith("Bearer ") else request.query_params.get("token")
 
 
 def _picture(call: Call) -> Any:
@@ -307,20 +296,9 @@ def _picture(call: Call) -> Any:
     return call.terminal.screen.snapshot()
 
 
-def _plain(message: wire.ServerMessage) -> dict[str, Any]:
-    """A message's fields without its event name: HTTP bodies carry none."""
-    fields: dict[str, Any] = msgspec.to_builtins(message)
-    del fields["event"]
-    return fields
-
-
-def _json(body: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(body), status, media_type="application/json")
-
-
 def _envelope(error: wire.Error, status: int | None = None) -> Response:
     body = {"error": {"code": error.code, "message": error.message}}
-    return _json(body, status or HTTP_STATUS[error.code])
+    return as_json(body, status or HTTP_STATUS[error.code])
 
 
 async def _refused(_: Request, problem: Exception) -> Response:
