@@ -43,6 +43,8 @@ class OpenDialog:
         self.cause = cause
         self.opened = opened
         self.shown: ScreenDialog | None = None
+        self.shown_at = opened
+        """When its present page was first seen on the screen."""
         self.missing_since: float | None = None
         self.given = 0
         """Answers of a dialog of several questions that have been carried out."""
@@ -86,7 +88,7 @@ class Dialogs:
         self._announced = deque(
             (entry for entry in self._announced if not _is_about(entry[0], call, tool, input_)), maxlen=MAX_ANNOUNCED
         )
-        if self.open is not None and self.open.shown is None and _is_about(self.open.about, call, tool, input_):
+        if self.open is not None and _is_about(self.open.about, call, tool, input_):
             self.end("hook")
 
     def no_longer_asked(self, now: float) -> None:
@@ -109,11 +111,11 @@ class Dialogs:
             if not self._is_ghost(dialog, now):
                 self._begin_shown(dialog, now)
         elif current.shown is None:
-            self._show(current, dialog)
+            self._show(current, dialog, now)
         elif current.shown.identity == dialog.identity or (resized and _looks_like(current.shown, dialog)):
             current.shown, current.missing_since = dialog, None
         elif _is_next_page(current.shown, dialog):
-            self._turn_page(current, dialog)
+            self._turn_page(current, dialog, now)
         else:
             self.end("screen")
             self._ghost = None
@@ -203,8 +205,8 @@ class Dialogs:
         self.open = current
         self._changed()
 
-    def _show(self, current: OpenDialog, dialog: ScreenDialog) -> None:
-        current.shown, current.missing_since = dialog, None
+    def _show(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
+        current.shown, current.shown_at, current.missing_since = dialog, now, None
         seen = _about(dialog)
         before = current.about
         current.about = about = _joined(before, seen)
@@ -240,9 +242,9 @@ class Dialogs:
             self._record(DecisionRevised(decision=current.decision, cause="enriched", **changes))
         return True
 
-    def _turn_page(self, current: OpenDialog, dialog: ScreenDialog) -> None:
+    def _turn_page(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
         """The dialog's next question, or its review."""
-        current.shown, current.missing_since = dialog, None
+        current.shown, current.shown_at, current.missing_since = dialog, now, None
         total = len(current.about.questions) or len(dialog.tabs)
         position = next((at for at, tab in enumerate(dialog.tabs) if tab.current), total)
         page = total if dialog.review else min(position, total)

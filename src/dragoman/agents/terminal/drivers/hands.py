@@ -35,6 +35,9 @@ STEP = 1.0
 ENTER_AGAIN = (0.5, 1.0, 1.5)
 """Seconds after which an Enter that had no effect is pressed again."""
 
+SETTLED = 0.3
+"""Seconds for which a dialog must have stood before it is answered: some ignore keys that come too early."""
+
 TRIES = 3
 """How often a marker is moved before it is given up."""
 
@@ -143,7 +146,7 @@ class Hands:
 
     async def answer(self, opened: OpenDialog, answer: Answer) -> None:
         """Answer a permission, a plan or a set-up dialog. Raises ``NotDelivered``."""
-        dialog = self._shown(opened)
+        dialog = await self._shown(opened)
         if dialog is None:
             await self._answer_unread(opened, accept=bool(answer.accept or answer.option == 1))
             return
@@ -164,7 +167,7 @@ class Hands:
     async def answer_questions(self, opened: OpenDialog, answers: Sequence[Answer], *, last: bool) -> None:
         """Answer a dialog of one or several questions, page by page. Raises ``NotDelivered``."""
         for answer in answers:
-            dialog = self._shown(opened)
+            dialog = await self._shown(opened)
             if dialog is None:
                 raise NotDelivered("the dialog is not on the screen")
             await self._answer_page(opened, dialog, answer)
@@ -172,7 +175,7 @@ class Hands:
                 await self._see_it_go(opened, dialog)
                 return
             await self._see_page_turn(opened, dialog)
-        if last and (dialog := self._shown(opened)) is not None:
+        if last and (dialog := await self._shown(opened)) is not None:
             if dialog.review:
                 await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
                 self._terminal.deliver(b"\r")
@@ -233,7 +236,7 @@ class Hands:
         """Move the marker to the row, and see it there."""
         watch = self._watch
         for _ in range(TRIES):
-            dialog = self._shown(opened)
+            dialog = await self._shown(opened)
             if dialog is None or row >= len(dialog.rows):
                 raise NotDelivered("the dialog changed before it was answered")
             if dialog.rows[row].selected:
@@ -259,17 +262,16 @@ class Hands:
         await asyncio.sleep(self._settings.input_delay)
 
     async def _see_it_go(self, opened: OpenDialog, dialog: ScreenDialog) -> None:
-        """Wait until the dialog is gone; an Enter that had no effect at all is pressed once more."""
+        """Wait until the dialog is gone; an Enter that was swallowed is pressed once more."""
         watch = self._watch
 
         def gone() -> bool:
             shown = opened.shown
             return watch.dialogs.open is not opened or (shown is not None and shown.identity != dialog.identity)
 
-        seq = self._seq()
         if await watch.until(gone, ENTER_AGAIN[-1]):
             return
-        if self._seq() == seq and self._shown(opened) is not None:
+        if watch.look().dialog is not None and not gone() and opened.missing_since is None:
             self._terminal.deliver(b"\r")
         if not await watch.until(gone, self._settings.answer_timeout):
             raise NotDelivered("the dialog did not take the answer")
@@ -290,15 +292,24 @@ class Hands:
         if not await self._watch.until(lambda: self._watch.dialogs.open is not opened, STEP):
             self._watch.dialogs.end("unread")
 
-    def _shown(self, opened: OpenDialog) -> ScreenDialog | None:
-        self._watch.look()
-        if self._watch.dialogs.open is not opened:
-            raise NotDelivered("the dialog is gone")
-        return opened.shown if opened.missing_since is None else None
+    async def _shown(self, opened: OpenDialog) -> ScreenDialog | None:
+        """The dialog as it stands on the screen, once it has settled; None when the screen does not show it."""
+        watch = self._watch
+        watch.look()
 
-    def _seq(self) -> int:
-        screen = self._terminal.screen
-        return screen.seq if screen is not None else 0
+        def there() -> bool:
+            return watch.dialogs.open is not opened or (opened.shown is not None and opened.missing_since is None)
+
+        shown = await watch.until(there, STEP)
+        if watch.dialogs.open is not opened:
+            raise NotDelivered("the dialog is gone")
+        if not shown:
+            return None
+        since = asyncio.get_running_loop().time() - opened.shown_at
+        if since < SETTLED:
+            await asyncio.sleep(SETTLED - since)
+            return await self._shown(opened)
+        return opened.shown
 
 
 def _free_row(dialog: ScreenDialog) -> int | None:
