@@ -90,7 +90,8 @@ def frame(at: int, prev: str, state: str, **prompt: Any) -> tuple[int, Json]:
 def test_announcements_of_coop_frames() -> None:
     frames = [
         frame(1, "idle", "working"),
-        frame(2, "working", "prompt", type="permission", input=None),
+        frame(2, "working", "prompt", type="permission", input=None, questions=[]),
+        frame(2, "prompt", "prompt", type="permission", input='{"text":"touch a and more"}', questions=[]),
         frame(3, "prompt", "prompt", type="permission", input='{"command":"touch a"}'),
         frame(4, "prompt", "prompt", type="permission", input='{"command":"touch a","description":"x"}'),
         frame(5, "prompt", "prompt", type="permission", input='{"command":"touch b"}'),
@@ -100,10 +101,7 @@ def test_announcements_of_coop_frames() -> None:
     assert announcements(frames) == [Announced(2, "permission", "touch a"), Announced(5, "permission", "touch b")]
     assert [state for _, state in timeline(frames)] == [
         "working",
-        "prompt",
-        "prompt",
-        "prompt",
-        "prompt",
+        *["prompt"] * 5,
         "working",
         "exited",
     ]

@@ -221,12 +221,12 @@ def _same(one: str, other: str) -> bool:
 
 
 def about_of(given: object) -> str | None:
-    """What tells one dialog from another in a tool's input: an object, or its JSON, which may be cut."""
-    if given in (None, "", {}):
+    """What tells one dialog from another in a tool's input (an object, or its JSON, which may be cut), if anything."""
+    if not given:
         return None
     text = given if isinstance(given, str) else json.dumps(given)
     found = DISTINCT.search(text)
-    return found.group(1) if found else text
+    return found.group(1) if found else None
 
 
 def announcements(frames: Iterable[tuple[int, Json]]) -> list[Announced]:
