@@ -126,7 +126,8 @@ class Ledger:
     def _find(self, role: str, words: str, source: str, account: str) -> _Said | None:
         if role == "reasoning":
             return None  # only one source has it
-        since = self._stretch_of.get(source, self._stretch)
+        # a source that has told of no prompt yet: its first may be any, its other words belong to what goes on now
+        since = self._stretch_of.get(source, 0 if role == "user" else self._stretch)
         for said in self._said:
             if said.stretch >= since and (said.role, said.words) == (role, words) and account not in said.told_by:
                 return said
