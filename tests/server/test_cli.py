@@ -110,6 +110,34 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
     assert port in ended.stderr
 
 
+def test_send_inside_an_agent_allows_its_next_stop(tmp_path: Path) -> None:
+    """As ``coop send``: the signal is kept, whoever of the two proofs comes with it."""
+    line = [sys.executable, "-m", "dragoman", "run", "--port", "0", "--json", "--data", str(tmp_path / "data")]
+    with running([*line, "--agent", "claude", "--", "sh", "-c", "cat"], tmp_path) as (_, ready):
+        env = {"COOP_URL": f"http://127.0.0.1:{ready['port']}"}
+        for words in ([], ['{"status": "done"}'], ["0"], ["null"]):
+            ended = dragoman("send", *words, env=env)
+            assert (ended.returncode, json.loads(ended.stdout)) == (0, {"accepted": True}), ended.stderr
+        ended = dragoman("send", json.dumps("x" * 70_000), env=env)
+        assert (ended.returncode, json.loads(ended.stderr)["error"]["code"]) == (1, "BAD_REQUEST")
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "code", "says"),
+    [
+        (["{"], {"COOP_URL": "http://127.0.0.1:1"}, 2, "no JSON"),
+        (["hello"], {"COOP_URL": "http://127.0.0.1:1"}, 2, "SESSION TEXT"),
+        ([], {"COOP_URL": ""}, 2, "COOP_URL"),
+        ([], {"COOP_URL": "http://127.0.0.1:1"}, 1, "no server answers"),
+        ([], {"COOP_URL": "nonsense"}, 1, "no server answers"),
+    ],
+)
+def test_a_signal_that_cannot_be_sent(words: list[str], env: dict[str, str], code: int, says: str) -> None:
+    ended = dragoman("send", *words, env=env)
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (code, "", 1), ended.stderr
+    assert says in ended.stderr
+
+
 @pytest.mark.parametrize("command", [["sessions"], ["send", "abc", "hello"]])
 def test_a_server_that_is_not_there_is_said_so(command: list[str]) -> None:
     ended = dragoman(*command, "--url", "http://127.0.0.1:1")

@@ -54,10 +54,17 @@ def build_parser() -> Parser:
     _reaching(sessions)
     sessions.add_argument("--json", action="store_true", help="print one JSON object per session")
 
-    send = commands.add_parser("send", help="send a prompt, or type into a terminal", allow_abbrev=False)
+    send = commands.add_parser(
+        "send", help="send a prompt, or type into a terminal; inside an agent: allow its next stop", allow_abbrev=False
+    )
     _reaching(send)
-    send.add_argument("session", help="session id, or a unique beginning of one")
-    send.add_argument("text", help="what to send; - reads standard input")
+    send.add_argument("session", nargs="?", metavar="SESSION", help="session id, or a unique beginning of one")
+    send.add_argument(
+        "text",
+        nargs="?",
+        metavar="TEXT",
+        help="what to send; - reads standard input. Without it, SESSION is JSON that allows this agent's next stop",
+    )
     send.add_argument("--no-enter", action="store_true", help="terminal: do not press enter after the text")
 
     config = commands.add_parser("config", help="print the settings that hold", allow_abbrev=False)
