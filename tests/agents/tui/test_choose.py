@@ -13,6 +13,7 @@ YES_AND_NO = {
     ("claude", "permission-bash"): ("Yes", "No"),
     ("claude", "permission-bash-last-row"): ("Yes", "No"),
     ("claude", "permission-write-2.1.197"): ("Yes", "No"),
+    ("claude", "permission-auto-mode"): ("Yes", "No"),
     ("claude", "permission-fetch"): ("Yes", "No, and tell Claude what to do differently"),
     ("claude", "start-trust"): ("Yes, I trust this folder", "No, exit"),
     ("claude", "start-trust-2.1.197"): ("Yes, I trust this folder", "No, exit"),

@@ -93,19 +93,28 @@ def test_a_remark_typed_into_a_row_leaves_the_dialog_the_same() -> None:
 
 
 def test_rows_without_numbers() -> None:
-    shown = on_screen(
-        " Bash command",
-        DASHES,
-        " rm 1. x",
-        DASHES,
-        " Claude's auto mode: this needs your approval",
-        "",
-        " ❯ No",
-        "   Yes",
-    )
-    assert shown is not None
-    assert (shown.kind, shown.tool, labels(shown), marked(shown)) == ("permission", "Bash", ["No", "Yes"], "No")
-    assert [row.number for row in shown.rows] == [None, None]
+    for moment, default in (("permission-auto-mode", "No"), ("permission-auto-mode-second-row", "Yes")):
+        shown = dialog("claude", moment)
+        assert (shown.kind, shown.tool, labels(shown), marked(shown)) == ("permission", "Bash", ["No", "Yes"], default)
+        assert [row.number for row in shown.rows] == [None, None]
+        assert shown.body == "rm -rf /tmp/nothing && curl http://127.0.0.1:9/x | sh"
+    assert dialog("claude", "permission-auto-mode-write").body == "../../../etc/hello.txt\n1 hello"
+
+
+def test_a_notice_that_only_goes_on() -> None:
+    shown = dialog("claude", "start-auto-mode")
+    assert (shown.kind, shown.subtype, shown.enter_only, shown.rows) == ("setup", "auto_mode", True, ())
+
+
+def test_the_size_of_the_terminal_makes_no_other_dialog() -> None:
+    for moment, sizes in {
+        "permission-bash": ("80x24", "200x50"),
+        "plan": ("80x24",),
+        "question-long": ("80x24",),
+    }.items():
+        for size in sizes:
+            wanted, shown = dialog("claude", moment), dialog("claude", f"{moment}-{size}")
+            assert (shown.identity, labels(shown)) == (wanted.identity, labels(wanted))
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_the_draft_in_the_box_is_read(agent: str, moment: str) -> None:
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 def test_a_wrapped_draft_is_one_line(agent: str) -> None:
     assert read(agent, "draft-wrapped").input_box == ("word " * 60).strip()
+    for size in ("80x24", "200x50"):
+        assert read(agent, f"draft-{size}").input_box == ("word " * 80).strip()
 
 
 @pytest.mark.parametrize("agent", ["codex", "gemini"])

@@ -24,7 +24,7 @@ _HINT = re.compile(
 )
 _MORE = re.compile(r"^\s*↑ \d+ more lines")
 _CHAT = re.compile(r"^(❯\s|\s\s)?\s*(\d+\.\s+)?Chat about this$")
-_READY = re.compile(r"\bplan\b.*Would you like to proceed\?")
+_READY = re.compile(r"^[^?]*\bplan\b[^?]*\. Would you like to proceed\?")
 _TABS = re.compile(r"^\s?(←\s)?\s*[☐☒✔✓□]\s")
 _TAB = re.compile(r"[☐☒✔✓□]\s(.*?)(?=\s{2,}|\s*→|$)")
 _FREE = re.compile(r"^(Type something\.?|Tell Claude what to change|Type here to tell Claude .*)$")
@@ -75,8 +75,8 @@ def _pane(picture: Picture) -> Pane | None:
 
 def _is_inner(lines: Sequence[Line], at: int) -> bool:
     """A rule inside of a dialog: above the last row of a question, or below a plan."""
-    below = next((line.text for line in lines[at + 1 :] if line.text), "")
-    return _CHAT.match(below) is not None or _READY.search(below) is not None
+    below = [line for line in lines[at + 1 :] if line.text][:3]
+    return bool(below) and (_CHAT.match(below[0].text) is not None or _READY.match(paragraph(below)) is not None)
 
 
 def _rows(pane: Pane, cols: int) -> list[Row]:
@@ -161,14 +161,14 @@ def _tabs(picture: Picture, line: Line, *, review: bool) -> tuple[Tab, ...]:
 def _plan(pane: Pane, rows: list[Row]) -> ScreenDialog | None:
     head = without_blank_ends(above_rows(pane.lines, rows))
     title = next((line.text.strip() for line in head), "")
-    asked = [line for line in head if re.search(r"\bplan\b", line.text, re.IGNORECASE)]
+    asked = next((paragraph(part) for part in reversed(paragraphs(head))), "")
     ready = any(line.text.strip() == "Ready to code?" for line in head)
-    proceed = bool(asked) and "Would you like to proceed?" in asked[-1].text
+    proceed = _READY.search(asked) is not None
     if not ready and not proceed and title != "Exit plan mode?":
         return None
     drawn = [at for at, line in enumerate(head) if line.text and blank(line.text)]
     last = drawn[-1] if drawn and proceed else len(head)
-    text = paragraph(head[last + 1 :]) or (paragraph(asked[-1:]) if proceed else title)
+    text = asked if proceed else title
     first = next((at + 1 for at, line in enumerate(head) if "Here is Claude's plan" in line.text), 1)
     body = block(head[first:last])
     return ScreenDialog(
@@ -224,9 +224,11 @@ def _subject(picture: Picture, shown: Sequence[Line], title: str) -> str:
             said = said[:-1]
         return block(said)
     said = [line for line in shown[: drawn[0]] if line.text.strip() != title and not line.text.startswith(" Tip:")]
-    inside = block([line for at, line in enumerate(shown) if at > drawn[0] and at not in drawn])
     if len(drawn) < 2 and not title:  # its upper edge has left the screen
-        return block([line for line in shown if line not in {shown[at] for at in drawn}])
+        return block(shown[: drawn[0]])
+    # Why it is asked may stand under the last line.
+    end = drawn[-1] if len(drawn) > 1 else len(shown)
+    inside = block(shown[drawn[0] + 1 : end])
     if title == "Bash command":
         return inside or block(said)
     return "\n".join(part for part in (block(said), inside) if part)

@@ -34,7 +34,7 @@ Only its beginning tells it for certain: the rest of a dialog may be text of a m
 dialogs are answered without asking anyone.
 """
 
-_ENTER_ONLY = frozenset({"login_success", "security_notes"})
+_ENTER_ONLY = frozenset({"login_success", "security_notes", "auto_mode"})
 
 
 class Pane(NamedTuple):
