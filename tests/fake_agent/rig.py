@@ -75,7 +75,7 @@ class Played:
     def _listener(self, event: str) -> list[Json]:
         """A hook that appends its payload to a file, and prints what stands in a file named after the event."""
         heard, says = shlex.quote(str(self.heard)), shlex.quote(str(self.folder / f"says-{event}"))
-        line = f"(cat; echo) >> {heard}; if [ -f {says} ]; then cat {says}; rm {says}; fi"
+        line = f'said=$(cat); printf "%s\\n" "$said" >> {heard}; if [ -f {says} ]; then cat {says}; rm {says}; fi'
         return [{"hooks": [{"type": "command", "command": line}]}]
 
     def look(self, seconds: float = 0.02) -> None:
