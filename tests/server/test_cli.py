@@ -30,10 +30,14 @@ def dragoman(
 
 
 @contextmanager
-def running(line: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
+def running(
+    line: list[str], folder: Path, *, env: dict[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
     """A server with its ready line; killed at the end if it still runs."""
     log = (folder / "log").open("w")
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True)
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True, env=env
+    )
     try:
         assert process.stdout is not None
         yield process, json.loads(process.stdout.readline())

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import logging
+import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from dragoman.hub.errors import HubError
+from dragoman.hub.events import Json
+from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.server.serve import Server, UseError
 
+from . import coop_environment
 from .main import complain
 from .serving import flags_of, run_server, settings_of
+from .stopping import drain, idle_for
+
+log = logging.getLogger("dragoman.server")
 
 DEFAULT_COLS, DEFAULT_ROWS = 200, 50
 """Coop's own default size."""
@@ -22,33 +34,41 @@ DEFAULT_COLS, DEFAULT_ROWS = 200, 50
 DRAIN = 2.0
 """Seconds that links get to read the end, with ``--exit-with-child``, before the server stops."""
 
+AGENTS = ("unknown", "claude", "codex", "gemini", "qwen", "opencode")
+"""The words of ``--agent``: a program that nobody knows, and those with a driver."""
+
+GROOM = ("auto", "manual", "pristine")
+
+HURRIED = 130
+"""Exit code after a second signal: as a shell says that one ended a program."""
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """The session to be made."""
+
+    agent: str
+    options: dict[str, Json]
+    settings: dict[str, Json]
+
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve the program until shutdown, a signal, or (with ``--exit-with-child``) its end.
+    """Serve the program until shutdown, a signal, long idleness, or (with ``--exit-with-child``) its end.
 
-    The exit code is the program's, or 1 when a signal ended it.
+    The exit code is the program's, 1 when a signal ended it, 130 when the server was told twice to stop.
     """
-    command = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
-    if not command:
-        return complain("run: a program is missing: dragoman run [flags] -- CMD ...")
+    try:
+        made = asked_for(arguments)
+    except UseError as problem:
+        return complain(f"run: {problem}")
     flags = flags_of(arguments)
     flags["server"]["dialect"] = "coop"
+    flags["terminal"] = {"tape": arguments.ring_size}
     own_folder = None if arguments.data else tempfile.mkdtemp(prefix="dragoman-run-")
     if own_folder is not None:
         flags["data"]["folder"] = own_folder
     try:
-        settings = settings_of(arguments, flags)
-        options: dict[str, object] = {
-            "command": command,
-            "cols": DEFAULT_COLS if arguments.cols is None else arguments.cols,
-            "rows": DEFAULT_ROWS if arguments.rows is None else arguments.rows,
-        }
-        if arguments.record:
-            options["record"] = True
-        if arguments.no_model:
-            options["model"] = False
-
-        program = Program(arguments.agent, options, leave=arguments.exit_with_child)
+        settings = settings_of(arguments, flags, usual=coop_environment.settings_from(os.environ))
+        program = Program(made, leave=arguments.exit_with_child)
         return run_server(
             settings, announce=arguments.json, only_session=True, prepare=program.start, work=program.attend
         )
@@ -57,42 +77,155 @@ def run(arguments: argparse.Namespace) -> int:
             shutil.rmtree(own_folder, ignore_errors=True)
 
 
+def asked_for(arguments: argparse.Namespace) -> Made:
+    """The session that flags and coop's environment ask for. Raises ``UseError``."""
+    command = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
+    given = {name: _given(arguments, name) for name in coop_environment.OPTIONS}
+    agent, groom = (given["agent"] or "unknown").lower(), given["groom"] or "auto"
+    if agent not in AGENTS:
+        raise UseError(f"--agent: {agent!r} is not known; known: {', '.join(AGENTS)}")
+    if groom not in GROOM:
+        raise UseError(f"--groom: {groom!r} is not known; known: {', '.join(GROOM)}")
+    _check_source(command, given["attach"])
+    _check_resume(given["resume"], agent, groom, given["attach"])
+    options: dict[str, Json] = {
+        "command": command,
+        "cols": _size("cols", given["cols"], DEFAULT_COLS),
+        "rows": _size("rows", given["rows"], DEFAULT_ROWS),
+    }
+    if arguments.record:
+        options["record"] = True
+    if arguments.no_model:
+        options["model"] = False
+    if groom != "auto":
+        options["groom"] = groom
+    if given["resume"]:
+        options["resume"] = given["resume"]
+    config = _agent_config(given["agent_config"], agent)
+    # What hooks are told can change while the agent runs: it is a setting.
+    hooks = ((STOP_CONFIG, "stop"), (START_CONFIG, "start"))
+    settings = {name: config.pop(key) for name, key in hooks if key in config}
+    if config:
+        options["agent_config"] = config
+    return Made(agent=agent, options=options, settings=settings)
+
+
+def _given(arguments: argparse.Namespace, name: str) -> str | None:
+    """A flag, else coop's variable; an empty one is none."""
+    flag = getattr(arguments, name)
+    return str(flag) if flag is not None else os.environ.get(coop_environment.OPTIONS[name]) or None
+
+
+def _check_source(command: list[str], attach: str | None) -> None:
+    if attach is None:
+        if not command:
+            raise UseError("a program is missing: dragoman run [flags] -- CMD ...")
+        return
+    if command:
+        raise UseError("a program and --attach cannot go together")
+    kind, _, name = attach.partition(":")
+    if kind not in ("tmux", "screen") or not name:
+        raise UseError(f"--attach: {attach!r} is not tmux:NAME")
+    raise UseError(f"--attach: {kind} cannot be attached to in this version")
+
+
+def _check_resume(resume: str | None, agent: str, groom: str, attach: str | None) -> None:
+    if resume is None:
+        return
+    if agent != "claude":
+        raise UseError("--resume works with --agent claude only")
+    if attach is not None:
+        raise UseError("--resume and --attach cannot go together")
+    if groom == "pristine":
+        raise UseError("--resume and --groom pristine cannot go together")
+
+
+def _size(name: str, given: str | None, usual: int) -> int:
+    if given is None:
+        return usual
+    try:
+        return int(given)
+    except ValueError:
+        raise UseError(f"--{name}: {given!r} is not a number") from None
+
+
+def _agent_config(file: str | None, agent: str) -> dict[str, Any]:
+    if file is None:
+        return {}
+    if agent == "unknown":
+        raise UseError("--agent-config needs --agent")
+    try:
+        config = json.loads(Path(file).read_bytes())
+    except OSError as problem:
+        raise UseError(f"--agent-config: cannot read {file}: {problem.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UseError(f"--agent-config: {file} is not JSON") from None
+    if not isinstance(config, dict):
+        raise UseError(f"--agent-config: {file} holds no JSON object")
+    return config
+
+
 class Program:
     """The one program of this server."""
 
-    def __init__(self, agent: str, options: dict[str, object], *, leave: bool) -> None:
-        self._agent = agent
-        self._options = options
+    def __init__(self, made: Made, *, leave: bool) -> None:
+        self._made = made
         self._leave = leave
         self._session: Session | None = None
 
     async def start(self, server: Server) -> None:
         """Start it. Raises ``UseError`` when it cannot be."""
+        made = self._made
         try:
             self._session = await server.registry.create(
-                LOCAL, kind="terminal", agent=self._agent, cwd=str(Path.cwd()), options=self._options
+                LOCAL,
+                kind="terminal",
+                agent=made.agent,
+                cwd=str(Path.cwd()),
+                options=made.options,
+                settings=made.settings,
             )
             await self._session.start(LOCAL)
         except HubError as problem:
             raise UseError(str(problem)) from problem
 
     async def attend(self, server: Server) -> int:
-        """Wait for a stop request, or for the program's end if the server leaves with it; then its exit code."""
+        """Wait for what ends the server, bring the agent to rest, end it; then the exit code."""
         session = self._session
         assert session is not None
-        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(server.stop_requested.wait())]
+        await self._until_the_end(session, server)
+        limits = server.settings.run
+        if session.shown.exit is None and not await drain(
+            session, limit=limits.drain_timeout, interval=limits.drain_interval, hurried=server.hurried
+        ):
+            log.warning("the agent did not come to rest")
+        await server.end_sessions()
+        if server.hurried.is_set():
+            return HURRIED
+        ended = session.state.exit
+        return 1 if ended is None or ended.code is None else ended.code
+
+    async def _until_the_end(self, session: Session, server: Server) -> None:
+        """Until a stop request, long idleness, or, if the server leaves with it, the program's end."""
+        stop = asyncio.ensure_future(server.stop_requested.wait())
+        waits: list[asyncio.Future[Any]] = [stop]
         if self._leave:
             waits.append(asyncio.ensure_future(_end_of(session)))
+        idle = server.settings.run.idle_timeout
+        if idle > 0:
+            waits.append(asyncio.ensure_future(idle_for(session, idle)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
-        if not server.stop_requested.is_set():
+        if server.stop_requested.is_set():
+            return
+        if self._leave and session.shown.exit is not None:
             await server.links_gone(DRAIN)
-        await server.end_sessions()
-        ended = session.state.exit
-        return 1 if ended is None or ended.code is None else ended.code
+        else:
+            log.info("stopping: the agent has been idle for %g s", idle)
+            server.request_stop()
 
 
 async def _end_of(session: Session) -> None:

@@ -28,6 +28,8 @@ def flags_of(arguments: argparse.Namespace) -> Flags:
         "server": {
             "host": arguments.host,
             "port": arguments.port,
+            "socket": arguments.socket,
+            "health_port": arguments.port_health,
             "token": arguments.token,
             "allow_host": arguments.allow_host,
             "allow_origin": arguments.allow_origin,
@@ -37,10 +39,10 @@ def flags_of(arguments: argparse.Namespace) -> Flags:
     }
 
 
-def settings_of(arguments: argparse.Namespace, flags: Flags) -> Settings:
-    """Settings from file, environment and flags. Raises ``SettingsError``."""
+def settings_of(arguments: argparse.Namespace, flags: Flags, *, usual: Flags | None = None) -> Settings:
+    """Settings from file, environment and flags; ``usual`` yields to all but the file. Raises ``SettingsError``."""
     file = Path(arguments.config) if arguments.config else default_file(os.environ)
-    return load(file, os.environ, flags)
+    return load(file, os.environ, flags, usual=usual)
 
 
 def run_server(

@@ -63,6 +63,15 @@ def upgrade_of(scope: Scope, path: str) -> Upgrade:
     return Upgrade(path=path, query=query, bearer=bearer(scope), peer=address, loopback=loopback)
 
 
+def local(app: ASGIApp) -> ASGIApp:
+    """``app`` for a unix socket: who can open it is on this machine, and has no address to show it by."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
+
+    return served
+
+
 class Guard:
     """ASGI middleware: refuses foreign hosts and origins, answers pre-flights, bounds bodies."""
 

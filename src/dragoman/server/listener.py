@@ -103,7 +103,10 @@ class Listener:
         def connection() -> asyncio.Protocol:
             return protocol(config=self._config, server_state=self._state, app_state={}, _loop=loop)  # type: ignore[call-arg]
 
-        self._server = await loop.create_server(connection, sock=self._bound, backlog=self._config.backlog)
+        if self._bound.family == socket.AF_UNIX:
+            self._server = await loop.create_unix_server(connection, sock=self._bound, backlog=self._config.backlog)
+        else:
+            self._server = await loop.create_server(connection, sock=self._bound, backlog=self._config.backlog)
 
     def refuse_new(self) -> None:
         """Accept no more; what is open goes on."""

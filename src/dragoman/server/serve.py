@@ -8,6 +8,10 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from socket import socket
+
+import msgspec
+from starlette.types import ASGIApp
 
 from dragoman.agents.scripted import ScriptedFactory
 from dragoman.agents.terminal import TerminalFactory
@@ -20,10 +24,10 @@ from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
 
 from .app import Application
-from .guard import Guard
+from .guard import Guard, local
 from .listener import Listener
-from .settings import Settings
-from .sockets import listening_socket
+from .settings import ServerSettings, Settings
+from .sockets import listening_socket, unix_socket
 
 log = logging.getLogger("dragoman.server")
 
@@ -54,9 +58,11 @@ class Server:
         self._dialects: list[Dialect] = []
         self._application: Application | None = None
         self._listener: Listener | None = None
+        self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
         self.listening = False
-        self._hurried = asyncio.Event()
+        self.hurried = asyncio.Event()
+        """Set by a second stop request."""
 
     @property
     def registry(self) -> Registry:
@@ -72,35 +78,39 @@ class Server:
 
     async def start(self) -> None:
         """Bind, take the data folder over and restore; ``listen`` follows. Raises ``UseError``."""
-        settings = self.settings
-        try:
-            bound = listening_socket(settings.server.host, settings.server.port)
-        except OSError as problem:
-            where = f"{settings.server.host}:{settings.server.port}"
-            raise UseError(
-                f"cannot listen on {where}: {problem.strerror or problem} (--port N chooses another)"
-            ) from None
+        server = self.settings.server
+        sockets = _bind(server)
         try:
             self._folder.acquire()
-            await self._open_hub(bound.getsockname()[1])
+            await self._open_hub(sockets.main.getsockname()[1])
         except DataFolderError as problem:
-            bound.close()
+            sockets.close()
             raise UseError(str(problem)) from problem
-        self._mount()
+        coop = self._mount()
         assert self._application is not None
-        guarded = Guard(
-            self._application,
-            bound=settings.server.host,
-            allow_host=settings.server.allow_host,
-            allow_origin=settings.server.allow_origin,
-            max_body=settings.server.max_body,
+        served = self._guarded(self._application)
+        self._listener = Listener(served, sockets.main, max_connections=server.max_connections)
+        if sockets.unix is not None:
+            self._others.append(Listener(local(served), sockets.unix, max_connections=server.max_connections))
+        if sockets.health is not None:
+            health = Listener(self._guarded(coop.health), sockets.health, max_connections=server.max_connections)
+            self._others.append(health)
+            log.info("health on port %d", health.port)
+
+    def _guarded(self, app: ASGIApp) -> Guard:
+        server = self.settings.server
+        return Guard(
+            app,
+            bound=server.host,
+            allow_host=server.allow_host,
+            allow_origin=server.allow_origin,
+            max_body=server.max_body,
         )
-        self._listener = Listener(guarded, bound, max_connections=settings.server.max_connections)
 
     async def listen(self) -> None:
         """Begin to accept."""
-        assert self._listener is not None
-        await self._listener.start()
+        for listener in self._listeners:
+            await listener.start()
         self.listening = True
         self._folder.announce(self.http_url)
 
@@ -116,18 +126,25 @@ class Server:
         self._registry = Registry(journal, [ScriptedFactory(), self._terminals], limits=settings.hub)
         await self._registry.open()
 
-    def _mount(self) -> None:
+    @property
+    def _listeners(self) -> list[Listener]:
+        assert self._listener is not None
+        return [self._listener, *self._others]
+
+    def _mount(self) -> CoopDialect:
         settings, registry = self.settings, self.registry
         token = settings.server.token
         check = _token_check(token) if token is not None else None
+        coop = CoopDialect(
+            registry,
+            token=check,
+            settings=settings.dialects.coop,
+            # Asked for twice by clients it is no hurry: the agent is being brought to rest.
+            shutdown=self.stop_requested.set if self._only_session else None,
+            loopback=is_loopback(settings.server.host),
+        )
         self._dialects = [
-            CoopDialect(
-                registry,
-                token=check,
-                settings=settings.dialects.coop,
-                shutdown=self.request_stop if self._only_session else None,
-                loopback=is_loopback(settings.server.host),
-            ),
+            coop,
             HubDialect(registry, token=check, settings=settings.dialects.hub),
         ]
         names = [dialect.name for dialect in self._dialects]
@@ -135,33 +152,35 @@ class Server:
         if root is not None and root not in names:
             raise UseError(f"unknown dialect {root!r}; known: {', '.join(names)}")
         self._application = Application(self._dialects, root=root, limits=settings.links)
+        return coop
 
     def request_stop(self) -> None:
         """Ask the server to stop, as the first signal does; a second time is quicker."""
         if self.stop_requested.is_set():
-            self._hurried.set()
+            self.hurried.set()
         self.stop_requested.set()
 
     async def stop(self) -> None:
         """Refuse new links, end programs on schedule, say goodbye to links, flush the journal."""
-        assert self._listener is not None
         assert self._application is not None
         await self.end_sessions()
-        budget = QUICK_BUDGET if self._hurried.is_set() else self.settings.server.stop_budget
+        budget = QUICK_BUDGET if self.hurried.is_set() else self.settings.server.stop_budget
         for dialect in self._dialects:
             await dialect.close(budget * 0.1)
         self._application.close_links()
-        await self._listener.close(budget * 0.15)
+        await asyncio.gather(*(listener.close(budget * 0.15) for listener in self._listeners))
+        if self.settings.server.socket is not None:
+            Path(self.settings.server.socket).unlink(missing_ok=True)
         await self.registry.close(budget * 0.15)
         self._folder.release()
 
     async def end_sessions(self) -> None:
         """Take no new links and end what runs; a second stop request ends it at once."""
-        assert self._listener is not None
-        self._listener.refuse_new()
+        for listener in self._listeners:
+            listener.refuse_new()
         budget = self.settings.server.stop_budget * 0.6
         ending = asyncio.ensure_future(self.registry.stop_sessions(budget))
-        hurry = asyncio.ensure_future(self._hurried.wait())
+        hurry = asyncio.ensure_future(self.hurried.wait())
         await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if not ending.done():
@@ -207,6 +226,40 @@ class Server:
             "cwd": str(Path.cwd()),
             "dialects": addresses,
         }
+
+
+class _Sockets(msgspec.Struct):
+    """What is bound: the server's own port, its unix socket, its health port."""
+
+    main: socket
+    unix: socket | None = None
+    health: socket | None = None
+
+    def close(self) -> None:
+        if self.unix is not None:
+            Path(self.unix.getsockname()).unlink(missing_ok=True)
+        for bound in (self.main, self.unix, self.health):
+            if bound is not None:
+                bound.close()
+
+
+def _bind(server: ServerSettings) -> _Sockets:
+    """Everything that the settings ask for, or nothing. Raises ``UseError``."""
+    where, other = f"{server.host}:{server.port}", "--port N chooses another"
+    sockets: _Sockets | None = None
+    try:
+        sockets = _Sockets(listening_socket(server.host, server.port))
+        if server.health_port is not None:
+            where, other = f"{server.host}:{server.health_port}", "--port-health N chooses another"
+            sockets.health = listening_socket(server.host, server.health_port)
+        if server.socket is not None:
+            where, other = server.socket, "--socket PATH chooses another"
+            sockets.unix = unix_socket(server.socket)
+    except OSError as problem:
+        if sockets is not None:
+            sockets.close()
+        raise UseError(f"cannot listen on {where}: {problem.strerror or problem} ({other})") from None
+    return sockets
 
 
 def _token_check(token: str) -> Callable[[str | None], bool]:

@@ -32,6 +32,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     port: int = 7337
     """TCP port; 0 takes a free one."""
 
+    socket: str | None = None
+    """Path of a unix socket to listen on as well; for this user only, and as good as loopback."""
+
+    health_port: int | None = None
+    """TCP port, on the same address, that serves coop's health and ready without a token, and nothing else but its
+    agent (off loopback with the token); 0 takes a free one."""
+
     token: str | None = None
     """When set, every dialect requires it in the form its protocol knows."""
 
@@ -52,6 +59,19 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     max_connections: int = 4000
     """Open TCP connections with a request under way; a further request is answered 503."""
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When ``dragoman run`` ends by itself, and how gently it stops an agent that it knows. Times are seconds."""
+
+    idle_timeout: float = 0.0
+    """Stop once the agent has been idle for so long; 0 never does."""
+
+    drain_timeout: float = 20.0
+    """For an agent at work to come to rest, before it is ended; 0 ends it at once."""
+
+    drain_interval: float = 2.0
+    """Between two presses of Escape meanwhile."""
 
 
 class DataSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +106,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The whole tree. ``dragoman config`` prints it."""
 
     server: ServerSettings = ServerSettings()
+    run: RunSettings = RunSettings()
     data: DataSettings = DataSettings()
     log: LogSettings = LogSettings()
     hub: HubLimits = HubLimits()
@@ -107,14 +128,21 @@ _SHORT = {
 }
 """Environment names without a section. Others are ``DRAGOMAN_SECTION__KEY``."""
 
-_NOT_SETTINGS = frozenset({"CONFIG", "URL", "SESSION", "HOOK_PIPE"})
+_NOT_SETTINGS = frozenset({"CONFIG", "URL", "SESSION", "HOOKS", "HOOK_SECRET"})
 """``DRAGOMAN_*`` names that mean something else."""
 
 
-def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Mapping[str, Any]]) -> Settings:
-    """Build the tree. Raises ``SettingsError``."""
+def load(
+    file: Path | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, Mapping[str, Any]],
+    *,
+    usual: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Build the tree; ``usual`` stands between file and environment. Raises ``SettingsError``."""
     tree: dict[str, Any] = {}
     _merge(tree, _from_file(file))
+    _merge(tree, usual or {})
     _merge(tree, _from_environment(environment))
     _merge(tree, flags)
     try:
@@ -186,6 +214,8 @@ def _check(settings: Settings) -> None:
     server = settings.server
     if not 0 <= server.port <= 65535:
         raise SettingsError(f"server.port: {server.port} is not between 0 and 65535")
+    if server.health_port is not None and not 0 <= server.health_port <= 65535:
+        raise SettingsError(f"server.health_port: {server.health_port} is not between 0 and 65535")
     if server.token is not None and not server.token.strip():
         raise SettingsError("server.token is empty: leave it out, or give one")
     if not is_loopback(server.host) and server.token is None:

@@ -8,7 +8,9 @@ and wake a task per message.
 
 from __future__ import annotations
 
+import os
 import socket as sockets
+import stat
 from asyncio.transports import BaseTransport
 from typing import Any, Protocol
 
@@ -68,7 +70,8 @@ class Socket(WebSocketsSansIOProtocol):
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, SEND_BUFFER)
-            raw.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            if raw.family != sockets.AF_UNIX:
+                raw.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
 
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
@@ -290,3 +293,37 @@ def listening_socket(host: str, port: int) -> sockets.socket:
         raise
     bound.setblocking(False)
     return bound
+
+
+def unix_socket(path: str) -> sockets.socket:
+    """A bound unix socket (0600), not yet listening. One that nobody answers is replaced. Raises ``OSError``."""
+    bound = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    try:
+        if _is_forsaken(path):
+            os.unlink(path)  # noqa: PTH108  as bind takes it
+        before = os.umask(0o177)
+        try:
+            bound.bind(path)
+        finally:
+            os.umask(before)
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
+
+
+def _is_forsaken(path: str) -> bool:
+    """Whether this is the socket of a server that is no more."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+    except FileNotFoundError:
+        return False
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+    return False

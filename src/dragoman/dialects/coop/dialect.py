@@ -17,7 +17,7 @@ from dragoman.hub.tasks import TaskOwner
 from . import messages as wire
 from .link import CoopLink
 from .projection import status_now
-from .routes import make_routes
+from .routes import make_health_routes, make_routes
 from .settings import CoopSettings
 from .shared import SharedFrames
 
@@ -64,6 +64,8 @@ class CoopDialect:
         self._links: dict[str, set[CoopLink]] = {}
         self._frames: dict[str, SharedFrames] = {}
         self.http: ASGIApp = make_routes(self)
+        self.health: ASGIApp = make_health_routes(self)
+        """For a port of its own."""
 
     async def open(self, upgrade: Upgrade, wire_: Wire) -> CoopLink | Refusal:
         """Seed: Authentication and Subscription Modes."""

@@ -270,7 +270,28 @@ def make_routes(dialect: CoopDialect) -> Starlette:
     routes += [Route(path, hook_endpoint(handler), methods=["POST"]) for path, handler in _HOOK_ROUTES]
     return Starlette(
         routes=[Mount("/api/v1", routes=routes), Mount("/session/{session}/api/v1", routes=routes)],
-        exception_handlers={Refused: _refused, HubError: _hub_error, HTTPException: _http_error},
+        exception_handlers=_PROBLEMS,
+    )
+
+
+def make_health_routes(dialect: CoopDialect) -> Starlette:
+    """For a port of its own: health and ready for anybody; the agent's state too, on this machine."""
+
+    def endpoint(handler: Handler, *, for_all: bool) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            principal = STRANGER if for_all else _admit(dialect, request, exempt=True)
+            session, terminal = await dialect.find(principal, request.query_params.get("session"))
+            return await handler(Call(dialect, request, principal, session, terminal))
+
+        return serve
+
+    return Starlette(
+        routes=[
+            Route("/api/v1/health", endpoint(health, for_all=True), methods=["GET"]),
+            Route("/api/v1/ready", endpoint(ready, for_all=True), methods=["GET"]),
+            Route("/api/v1/agent", endpoint(agent, for_all=False), methods=["GET"]),
+        ],
+        exception_handlers=_PROBLEMS,
     )
 
 
@@ -315,3 +336,10 @@ async def _hub_error(_: Request, problem: Exception) -> Response:
 async def _http_error(_: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     return _envelope(wire.Error(code="BAD_REQUEST", message=problem.detail), problem.status_code)
+
+
+_PROBLEMS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    Refused: _refused,
+    HubError: _hub_error,
+    HTTPException: _http_error,
+}
