@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -43,7 +42,9 @@ from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
 from dragoman.hub.turns import TurnContext
 
+from .drivers.driver import AgentDriver
 from .drivers.profile import GroomMode
+from .drivers.table import check_driver_options, make_driver
 from .environment import child_environment
 from .findings import Finding, Notification, Title
 from .limits import check_size
@@ -55,9 +56,6 @@ from .settings import TerminalSettings
 from .shelf import Shelf, sweep_shelves
 from .terminal import PtyTerminal
 
-if TYPE_CHECKING:
-    from .drivers.driver import AgentDriver
-
 log = logging.getLogger("dragoman.terminal")
 
 NOTE_INTERVAL = 1.0
@@ -66,6 +64,10 @@ NOTE_INTERVAL = 1.0
 
 TAPE_RESERVE = 1024**3
 """Tape offsets set aside ahead of the program: none of them is used again should the server be lost."""
+
+
+PRIVATE_OPTIONS = {"env": "environment", "agent_config": "agent-config"}
+"""Options that may hold keys, and the name under which each is kept beside the log: they are never in it."""
 
 
 class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,17 +115,15 @@ class TerminalFactory:
         check_command(given.command, given.env)
         resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
         check_size(*given.size(self.settings))
-        if agent != "unknown":
-            from .drivers.table import check_driver_options
-
-            check_driver_options(agent, groom=given.groom, config=given.agent_config, resume=given.resume)
-        return {name: value for name, value in options.items() if name != "env"}
+        check_driver_options(agent, groom=given.groom, config=given.agent_config, resume=given.resume)
+        return {name: value for name, value in options.items() if name not in PRIVATE_OPTIONS}
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """Keep what the log may not hold."""
         given = msgspec.convert(options, TerminalOptions)
-        if given.env:
-            self.shelf(session).keep_environment(given.env)
+        for name, kept_as in PRIVATE_OPTIONS.items():
+            if values := getattr(given, name):
+                self.shelf(session).keep_private(kept_as, values)
 
     def make(self, session: Session) -> TerminalAgent:
         return TerminalAgent(session, self)
@@ -177,19 +177,15 @@ class TerminalAgent:
             last_screen=self._shelf.load_screen(*self._size, session.state.tape_end),
             model=settings.model if self._options.model is None else self._options.model,
         )
-        self.driver: AgentDriver | None = None
-        if session.state.agent != "unknown":
-            from .drivers.table import make_driver
-
-            self.driver = make_driver(
-                session.state.agent,
-                session,
-                self.terminal,
-                settings.driver,
-                groom=self._options.groom,
-                config=self._options.agent_config,
-                resume=self._options.resume,
-            )
+        self.driver = make_driver(
+            session.state.agent,
+            session,
+            self.terminal,
+            settings.driver,
+            groom=self._options.groom,
+            config=self._shelf.private(PRIVATE_OPTIONS["agent_config"]),
+            resume=self._options.resume,
+        )
 
     @property
     def hooks(self) -> Hooks | None:
@@ -287,7 +283,7 @@ class TerminalAgent:
             term=factory.settings.term,
             url=factory.url(session),
             session=session,
-            extra=self._shelf.environment(),
+            extra=self._shelf.private(PRIVATE_OPTIONS["env"]),
         )
 
     def check(self, prompt: PromptSubmitted) -> None:  # noqa: ARG002

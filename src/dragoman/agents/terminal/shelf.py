@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -56,17 +57,17 @@ class Shelf:
             log.warning("the stored screen is left aside: %s", problem)
             return StoredScreen.blank(cols, rows, tape_end)
 
-    def keep_environment(self, environment: dict[str, str]) -> None:
-        """Keep what the session's maker added to the environment: it may hold keys, so never in the log."""
-        path = self.made() / "environment.json"
+    def keep_private(self, name: str, values: dict[str, Any]) -> None:
+        """Keep what the session's maker gave and the log may not hold: it may be secret."""
+        path = self.made() / f"{name}.json"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(environment))
+            file.write(msgspec.json.encode(values))
 
-    def environment(self) -> dict[str, str]:
-        """What ``keep_environment`` kept, or nothing."""
+    def private(self, name: str) -> dict[str, Any]:
+        """What ``keep_private`` kept under this name, or nothing."""
         try:
-            return msgspec.json.decode((self._folder / "environment.json").read_bytes(), type=dict[str, str])
+            return msgspec.json.decode((self._folder / f"{name}.json").read_bytes(), type=dict[str, Any])
         except FileNotFoundError:
             return {}
 

@@ -15,6 +15,7 @@ from dragoman.agents.common.logs import read_claude_line
 from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import InvalidRequest
 
+from .hook_answers import SEND
 from .profile import Launch, LaunchContext, home_of, newest
 
 HOOKS = (
@@ -80,7 +81,7 @@ class Claude:
             ours = {"matcher": "", "hooks": [{"type": "command", "command": context.hook_command(event)}]}
             hooks[event] = [*hooks.get(event, ()), ours]
         permissions = dict(settings.get("permissions") or {})
-        permissions["allow"] = [*permissions.get("allow", ()), "Bash(dragoman send:*)"]
+        permissions["allow"] = [*permissions.get("allow", ()), f"Bash({SEND}:*)", "Bash(dragoman send:*)"]
         return write_private(
             context.folder / "claude-settings.json", {**settings, "hooks": hooks, "permissions": permissions}
         )

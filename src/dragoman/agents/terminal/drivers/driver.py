@@ -19,7 +19,7 @@ from dragoman.hub.turns import TurnContext
 
 from .deliveries import Deliveries
 from .dialogs import OpenDialog
-from .hook_answers import HookAnswers
+from .hook_answers import HookAnswers, stop_reply
 from .hook_socket import HookSocket, Post, Reply, hook_command
 from .profile import GroomMode, LaunchContext, Profile
 from .settings import DriverSettings
@@ -52,7 +52,7 @@ class AgentDriver:
         self._resume = resume
         self._watch = AgentWatch(session, terminal, profile, settings, opened=self._dialog_opened)
         self._deliveries = Deliveries(session, terminal, profile, settings, self._watch, groom=groom)
-        self._answers = HookAnswers(session, config)
+        self._answers = HookAnswers(session)
         self._socket: HookSocket | None = None
         self._tail: LogTail | None = None
         self._environment: Mapping[str, str] = {}
@@ -160,12 +160,12 @@ class AgentDriver:
     async def stop(self, data: Json) -> StopVerdict:
         """See the port."""
         self._watch.catch_up()
-        verdict, fact = self._answers.stop(data if isinstance(data, dict) else {})
-        event = self._watch.record(fact)
-        if verdict.type == "blocked":
+        stop = self._answers.stop(data if isinstance(data, dict) else {})
+        event = self._watch.record(stop.fact)
+        if stop.verdict.type == "blocked":
             self._watch.see(Sighting(source="hook", state="working", cause="hook:working"))
         await self._session.durable(event.seq)
-        return verdict
+        return stop.verdict
 
     async def signal(self, principal: Principal, body: Json) -> None:
         """See the port."""
@@ -174,9 +174,9 @@ class AgentDriver:
 
     async def start(self, data: Json) -> str:
         """See the port."""
-        script, fact = self._answers.start(data if isinstance(data, dict) else {})
-        await self._session.durable(self._watch.record(fact).seq)
-        return script
+        start = self._answers.start(data if isinstance(data, dict) else {})
+        await self._session.durable(self._watch.record(start.fact).seq)
+        return start.script
 
     async def _take_post(self, post: Post) -> Reply:
         """A post of our own hook script. It waits until what it says is on disk."""
@@ -184,7 +184,7 @@ class AgentDriver:
         seq = self._watch.take_hook(post.event, data, post.at)
         reply = Reply()
         if post.event in _STOPS and "agent_id" not in data:
-            reply = Reply(print=self._answers.stop_reply(self._profile.name, await self.stop(data)))
+            reply = Reply(print=stop_reply(self._profile.name, await self.stop(data)))
         elif post.event == "SessionStart":
             reply = Reply(script=await self.start(data))
         elif post.event == "SessionEnd":

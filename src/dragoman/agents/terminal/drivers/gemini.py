@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from dragoman.agents.common.logs import read_claude_line, read_gemini_line
+from dragoman.agents.common.logs import read_gemini_line, read_qwen_line
 from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import InvalidRequest
 
 from .claude import merged, write_private
-from .profile import Launch, LaunchContext, home_of, newest
+from .profile import Launch, LaunchContext
 
 GEMINI_HOOKS = (
     "SessionStart",
@@ -90,10 +90,5 @@ class Qwen(Gemini):
     _variable = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
     _hooks = QWEN_HOOKS
 
-    def find_log(self, environment: Mapping[str, str], cwd: str, since: float) -> Path | None:  # noqa: ARG002
-        folder = home_of(environment) / ".qwen" / "projects"
-        found = newest(list(folder.glob("*/chats/*.jsonl")), since)
-        return found[0] if found else None
-
     def read_record(self, record: dict[str, Any]) -> Observation:
-        return read_claude_line(record)
+        return read_qwen_line(record)

@@ -177,7 +177,8 @@ class Hands:
             await self._see_page_turn(opened, dialog)
         if last and (dialog := await self._shown(opened)) is not None:
             if dialog.review:
-                await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
+                if dialog.rows:
+                    await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
                 self._terminal.deliver(b"\r")
             await self._see_it_go(opened, dialog)
 

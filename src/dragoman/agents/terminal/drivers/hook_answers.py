@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from dragoman.hub.events import HookAnswered
+from dragoman.agents.terminal.hooks import start_script, stop_gate
+from dragoman.hub.hook_config import start_config, stop_config
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
+
+SEND = f"{shlex.quote(sys.executable)} -m dragoman send"
+"""How an agent says that its work is done: by this very installation, whatever its PATH holds."""
 
 
 class HookAnswers:
     """Answers for one session, from its settings and its log."""
 
-    def __init__(self, session: Session, config: Mapping[str, Any]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._config = config
 
-    def stop(self, payload: Mapping[str, Any]) -> tuple[StopVerdict, HookAnswered]:
+    def stop(self, payload: Mapping[str, Any]) -> stop_gate.Stop:
         """The verdict, and the fact to be recorded before it is given."""
         state = self._session.state
-        verdict = StopVerdict(type="allowed", last_message=state.status.last_message)
-        active = payload.get("stop_hook_active") is True
-        return verdict, HookAnswered(hook="stop", verdict=verdict.type, stop_hook_active=active)
-
-    def start(self, payload: Mapping[str, Any]) -> tuple[str, HookAnswered]:
-        """The script to inject, and the fact."""
-        source, agent_session = payload.get("source"), payload.get("session_id")
-        return "", HookAnswered(
-            hook="start",
-            source=source if isinstance(source, str) else "unknown",
+        failed = state.status.state == "error"
+        agent_session = payload.get("session_id")
+        return stop_gate.decide(
+            stop_config(state.settings),
+            stop_hook_active=payload.get("stop_hook_active") is True,
+            error_category=state.status.error_category if failed else None,
+            error_detail=state.status.error_detail if failed else None,
+            pending=state.stop_signal,
+            last_message=state.status.last_message,
+            send_command=SEND,
             agent_session=agent_session if isinstance(agent_session, str) else None,
         )
 
-    def stop_reply(self, agent: str, verdict: StopVerdict) -> str:
-        """What the agent's stop hook prints: nothing when it may stop."""
-        if verdict.type != "blocked":
-            return ""
-        if agent == "gemini":
-            return msgspec.json.encode({"continue": True}).decode()
-        return msgspec.json.encode({"decision": "block", "reason": verdict.reason}).decode()
+    def start(self, payload: Mapping[str, Any]) -> start_script.Start:
+        """The script to inject, and the fact."""
+        return start_script.begin(start_config(self._session.state.settings), payload)
+
+
+def stop_reply(agent: str, verdict: StopVerdict) -> str:
+    """What the agent's stop hook prints: nothing when it may stop."""
+    if verdict.type != "blocked":
+        return ""
+    answer: dict[str, object] = {"decision": "block", "reason": verdict.reason}
+    if agent == "gemini":
+        answer["continue"] = True
+    return msgspec.json.encode(answer).decode()

@@ -54,6 +54,10 @@ _BLOCKED = {
 """What a status report's kind of being blocked means."""
 
 
+REST_BEFORE_IDLE = 1.5
+"""Seconds for which an input box must have been all there is, for idle, although the program goes on drawing."""
+
+
 class AgentWatch:
     """One session's agent. Implements ``TerminalWatcher``; ``opened`` is called with each new dialog."""
 
@@ -91,6 +95,7 @@ class AgentWatch:
         self._began = 0.0
         self._searched = 0.0
         self._last_output = 0.0
+        self._resting_since: float | None = None
         self._resized_at = float("-inf")
         self._looking: asyncio.TimerHandle | None = None
         self._waking: asyncio.TimerHandle | None = None
@@ -222,18 +227,28 @@ class AgentWatch:
         return reading
 
     def _see_screen(self, reading: ScreenReading, now: float) -> None:
+        if reading.dialog is not None or reading.working or reading.input_box is None:
+            self._resting_since = None
+        elif self._resting_since is None:
+            self._resting_since = now
         if reading.dialog is not None:
             self._fusion.unsay("screen")
         elif reading.working or self._titled_working():
             self._fusion.see(Sighting(source="screen", state="working", cause="screen:working"), now)
         elif reading.input_box is None:
             self._fusion.unsay("screen")
-        elif now - self._last_output < QUIET_BEFORE_IDLE:
-            self._look_soon(self._last_output + QUIET_BEFORE_IDLE - now + 0.01)
+        elif (wait := self._rest_needed(now)) > 0:
+            self._look_soon(wait)
         elif reading.error is not None:
             self._fusion.see(Sighting(source="screen", state="error", cause="screen:error", error=reading.error), now)
         else:
             self._fusion.see(Sighting(source="screen", state="idle", cause="screen:idle"), now)
+
+    def _rest_needed(self, now: float) -> float:
+        """Seconds until an input box means idle: after a little silence, or after a longer stretch of nothing else."""
+        assert self._resting_since is not None
+        silent = self._last_output + QUIET_BEFORE_IDLE
+        return min(max(silent, self._resting_since + QUIET_BEFORE_IDLE), self._resting_since + REST_BEFORE_IDLE) - now
 
     def _titled_working(self) -> bool:
         """Some draw no spinner while they write, but keep one in their title."""
