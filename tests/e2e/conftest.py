@@ -51,7 +51,8 @@ def start(model: ModelServer, tmp_path: Path) -> Iterator[Start]:
             )
         except clis.Unavailable as missing:
             pytest.skip(str(missing))
-        run = Run(home, tmp_path / f"server-{runs}", *flags)
+        # Gemini takes no settings from below a folder that others may write to.
+        run = Run(home, folder / f"server-{runs}", *flags)
         try:
             async with coop(run) as client:
                 yield client

@@ -88,7 +88,8 @@ def _check_question(opened: DecisionOpened, answer: Answer) -> None:
     if len(answer.answers) > (len(left) if opened.questions else 1):
         raise InvalidAnswer(f"{len(answer.answers)} answers to {len(left)} questions")
     for question, said in zip(left, answer.answers, strict=False):
-        _check_option(said, len(question.options))
+        # A question that has not been on the screen yet has no options to count.
+        _check_option(said, len(question.options) or None)
 
 
 def _check_option(answer: Answer, options: int | None) -> None:

@@ -92,11 +92,10 @@ class Deliveries:
     async def run_turn(self, turn: TurnContext) -> str | None:
         """Hand the prompt over and see the agent through to its end."""
         watch, prompt = self._watch, turn.prompt
-        worked, broken_off = watch.worked, watch.broken_off
         try:
             await watch.until(lambda: watch.state in _AT_REST or not watch.running, None)
-            worked, broken_off = watch.worked, watch.broken_off
-            await self._hands.hand_over(prompt.content or prompt.text)
+            broken_off = watch.broken_off
+            worked = await self._hands.hand_over(prompt.content or prompt.text)
         except (NotDelivered, PersonTyping, InputRefused) as problem:
             self._came_out(prompt.prompt, str(problem))
             raise TurnFailed(Problem(code="not_delivered", message=str(problem))) from problem

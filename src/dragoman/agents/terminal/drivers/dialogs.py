@@ -219,6 +219,7 @@ class Dialogs:
                 subtype=about.subtype if about.subtype != before.subtype else None,
                 auth_url=about.auth_url if about.auth_url != before.auth_url else None,
                 options=about.options or None,
+                questions=about.questions if about.questions != before.questions else None,
                 ready=True,
                 cause="enriched",
             )
@@ -248,9 +249,19 @@ class Dialogs:
         total = len(current.about.questions) or len(dialog.tabs)
         position = next((at for at, tab in enumerate(dialog.tabs) if tab.current), total)
         page = total if dialog.review else min(position, total)
+        known = _with_page(current.about.questions, dialog, position)
         opened = self._session.state.decisions.get(current.decision)
-        if opened is not None and opened.question_current < page:
-            self._record(DecisionRevised(decision=current.decision, question_current=page))
+        ahead = opened is not None and opened.question_current < page
+        if opened is not None and (ahead or known != current.about.questions):
+            self._record(
+                DecisionRevised(
+                    decision=current.decision,
+                    question_current=page if ahead else None,
+                    questions=known if known != current.about.questions else None,
+                    cause="",
+                )
+            )
+        current.about = msgspec.structs.replace(current.about, questions=known)
 
     def _off_screen(self, now: float, *, at_rest: bool) -> None:
         if at_rest:
@@ -296,10 +307,20 @@ def _about(dialog: ScreenDialog) -> Dialog:
     )
 
 
+def _with_page(questions: tuple[Question, ...], dialog: ScreenDialog, position: int) -> tuple[Question, ...]:
+    """The questions, with the one that stands on the screen now; its rows were not known before it did."""
+    if dialog.review or position >= len(questions) or questions[position].options:
+        return questions
+    options = tuple(Option(row.label, description=row.description or None) for row in dialog.rows)
+    shown = Question(dialog.text, options, header=questions[position].header, multiple=dialog.multiple)
+    return (*questions[:position], shown, *questions[position + 1 :])
+
+
 def _joined(told: Dialog, seen: Dialog) -> Dialog:
     """What a hook told and the screen shows: the hook knows better what it is about, the screen how it looks."""
     return msgspec.structs.replace(
         told,
+        kind=seen.kind if told.kind == "permission" and told.tool is None else told.kind,
         text=told.text or seen.text,
         subtype=told.subtype or seen.subtype,
         tool=told.tool or seen.tool,

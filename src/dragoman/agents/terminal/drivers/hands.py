@@ -60,9 +60,10 @@ class Hands:
 
     # Prompts
 
-    async def hand_over(self, text: str) -> None:
+    async def hand_over(self, text: str) -> int:
         """Put a prompt into the input box and submit it; returns once the agent has evidently taken it.
 
+        What it returns is ``AgentWatch.worked`` as it was before: what is more is work on this prompt.
         Raises ``NotDelivered`` or ``PersonTyping``.
         """
         watch = self._watch
@@ -71,13 +72,15 @@ class Hands:
                 raise NotDelivered(f"agent is {watch.state}")
             await self._empty_box()
             watch.ledger.expect_prompt(text)
-            typed, before, came_back = self._gate.keys, watch.worked, watch.came_back
+            typed, came_back = self._gate.keys, watch.came_back
             data = self._as_input(text)
             self._terminal.deliver(data)
             if not await self._terminal.drained():
                 raise NotDelivered("the program ended")
             await self._pasted(len(data))
-            await self._submit(typed, before, came_back)
+            worked = watch.worked
+            await self._submit(typed, worked, came_back)
+            return worked
 
     def _as_input(self, text: str) -> bytes:
         clean = _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -110,16 +113,18 @@ class Hands:
         watch = self._watch
 
         def taken() -> bool:
-            return (
-                watch.came_back > came_back or watch.worked > worked or watch.state in ("working", "prompt", "exited")
-            )
+            if watch.came_back > came_back or not watch.running:
+                return True
+            # Work may also be its own, from before: then the text still stands in the box.
+            moved = watch.worked > worked or watch.state in ("working", "prompt")
+            return moved and not watch.reading.input_box
 
         def left_the_box() -> bool:
             return watch.reading.input_box == ""
 
         self._terminal.deliver(b"\r")
         for wait in ENTER_AGAIN:
-            if await watch.until(lambda: taken() or not watch.running, wait):
+            if await watch.until(taken, wait):
                 break
             if left_the_box() or self._gate.keys != typed:
                 continue
@@ -127,11 +132,9 @@ class Hands:
                 self._terminal.deliver(b"\r")  # the first was swallowed: the text still stands there
         if not taken():
             rest = max(0.0, self._settings.nudge_timeout - sum(ENTER_AGAIN))
-            await watch.until(lambda: taken() or not watch.running, rest)
+            await watch.until(taken, rest)
         if taken() or left_the_box():
             return
-        if not watch.running:
-            raise NotDelivered("the program ended")
         await self._take_back()
         raise NotDelivered("the agent did not take the prompt: its Enter had no effect")
 

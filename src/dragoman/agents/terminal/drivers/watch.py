@@ -179,7 +179,9 @@ class AgentWatch:
                 self._reported(report)
         elif isinstance(finding, Title):
             state = self._titled = read_title(self._profile.name, finding.text)
-            if state is not None and self._status is None:
+            # The first title comes before there is anything to type into.
+            early = state == "idle" and self.state == "starting" and self._terminal.screen is not None
+            if state is not None and self._status is None and not early:
                 self.see(Sighting(source="title", state=state, cause=f"title:{state}"))
         elif isinstance(finding, Reset):
             self._status = None
