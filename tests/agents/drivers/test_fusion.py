@@ -87,10 +87,10 @@ def test_a_failed_agent_at_its_input_box_stays_failed() -> None:
     assert (belief.state, belief.error) == ("error", "overloaded")
 
 
-def test_an_interruption_ends_work_whoever_spoke_of_it() -> None:
+def test_an_interruption_ends_work_that_hooks_spoke_of() -> None:
     fusion = Fusion()
-    fusion.see(said("status", "working"), 0.0)
     fusion.see(said("hook", "working"), 0.0)
+    fusion.see(said("title", "working"), 0.0)
     fusion.interrupt("log:idle", 1.0)
     assert state(fusion, 1.0) == "idle"
 

@@ -195,7 +195,7 @@ class Dialogs:
                 input=about.input,
                 options=about.options,
                 questions=about.questions,
-                ready=bool(about.options) or shown is not None or about.kind in ("question", "setup"),
+                ready=bool(about.options or about.questions) or shown is not None,
                 subtype=about.subtype,
                 secret=about.subtype == "oauth_login",
                 auth_url=about.auth_url,

@@ -75,8 +75,15 @@ class Fusion:
         self._words.pop(source, None)
 
     def interrupt(self, cause: str, now: float) -> None:
-        """The person broke off what the agent did: whatever was said of work before is over."""
-        self._words = {source: word for source, word in self._words.items() if word.belief.state != "working"}
+        """The person broke off what the agent did: what hooks said of work is over, for they do not tell of that.
+
+        Status reports do, by themselves and in their own time.
+        """
+        self._words = {
+            source: word
+            for source, word in self._words.items()
+            if word.belief.state != "working" or source in ("status", "screen")
+        }
         self._words["log"] = _Word(Belief("idle", cause), now, None)
 
     def belief(self, now: float) -> Belief | None:

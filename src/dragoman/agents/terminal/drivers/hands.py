@@ -77,9 +77,9 @@ class Hands:
             self._terminal.deliver(data)
             if not await self._terminal.drained():
                 raise NotDelivered("the program ended")
-            await self._pasted(len(data))
+            stood_there = await self._pasted(len(data))
             worked = watch.worked
-            await self._submit(typed, worked, came_back)
+            await self._submit(typed, worked, came_back, stood_there=stood_there)
             return worked
 
     def _as_input(self, text: str) -> bytes:
@@ -101,15 +101,16 @@ class Hands:
         if watch.look().input_box:
             raise NotDelivered("the input box holds a draft that could not be cleared")
 
-    async def _pasted(self, size: int) -> None:
-        """Give the agent time to take the paste in, and see it stand in the box if the box can be read."""
+    async def _pasted(self, size: int) -> bool:
+        """Give the agent time to take the paste in; whether it was then seen to stand in the box."""
         settings, watch = self._settings, self._watch
         delay = settings.input_delay + settings.input_delay_per_byte * max(0, size - FIRST_BYTES)
         await asyncio.sleep(min(delay, settings.input_delay_max))
         if watch.look().input_box is not None:
             await watch.until(lambda: bool(watch.reading.input_box) or watch.reading.input_box is None, STEP)
+        return bool(watch.reading.input_box)
 
-    async def _submit(self, typed: int, worked: int, came_back: int) -> None:
+    async def _submit(self, typed: int, worked: int, came_back: int, *, stood_there: bool) -> None:
         watch = self._watch
 
         def taken() -> bool:
@@ -126,9 +127,12 @@ class Hands:
         for wait in ENTER_AGAIN:
             if await watch.until(taken, wait):
                 break
-            if left_the_box() or self._gate.keys != typed:
+            watch.look()
+            if stood_there and left_the_box():
+                return  # a command of the agent's own, that starts no work
+            if self._gate.keys != typed:
                 continue
-            if watch.look().input_box:
+            if watch.reading.input_box:
                 self._terminal.deliver(b"\r")  # the first was swallowed: the text still stands there
         if not taken():
             rest = max(0.0, self._settings.nudge_timeout - sum(ENTER_AGAIN))
@@ -178,6 +182,8 @@ class Hands:
                 await self._see_it_go(opened, dialog)
                 return
             await self._see_page_turn(opened, dialog)
+        if self._watch.dialogs.open is not opened:
+            return  # some end with their last question, some with a page for review
         if last and (dialog := await self._shown(opened)) is not None:
             if dialog.review:
                 if dialog.rows:

@@ -40,6 +40,9 @@ log = logging.getLogger("dragoman.terminal")
 LOG_SEARCH = 1.0
 """Seconds between two searches for the agent's session log."""
 
+HISTORY = 2.0
+"""Seconds after which what a log or a hook tells is no evidence of the state any more."""
+
 BUSY_AFTER_OUTPUT = 3.0
 """Seconds after the last sign of life for which the session log is looked at."""
 
@@ -315,12 +318,16 @@ class AgentWatch:
             self.record(fact)
             if isinstance(fact, ToolEnded):
                 self.dialogs.tool_ended(fact.call, fact.tool, fact.input)
+        when = at if at is not None else observation.at
+        if when is not None and time.time() * 1000 - when > HISTORY * 1000:
+            self._wake_waiters()
+            return  # it happened, but says nothing of now
         if observation.interrupted:
             self.dialogs.no_longer_asked(self._loop.time())
             self._fusion.interrupt(f"{source}:idle", self._loop.time())
             self.broken_off += 1
         if observation.sighting is not None:
-            self.see(observation.sighting, at if at is not None else observation.at)
+            self.see(observation.sighting, when)
         else:
             self._settle()
         self._wake_waiters()
