@@ -57,6 +57,9 @@ _BLOCKED = {
 """What a status report's kind of being blocked means."""
 
 
+START_PATIENCE = 15.0
+"""Seconds after a start in which idle must be seen on the screen too."""
+
 REST_BEFORE_IDLE = 1.5
 """Seconds for which an input box must have been all there is, for idle, although the program goes on drawing."""
 
@@ -96,6 +99,7 @@ class AgentWatch:
         self._tail: LogTail | None = None
         self._environment: Mapping[str, str] = {}
         self._began = 0.0
+        self._launched_at = 0.0
         self._searched = 0.0
         self._last_output = 0.0
         self._resting_since: float | None = None
@@ -113,7 +117,7 @@ class AgentWatch:
         self._fusion, self.ledger, self._status, self._titled = Fusion(), Ledger(), None, None
         self.reading = ScreenReading()
         self._began = time.time() - 1.0
-        self._last_output = self._loop.time()
+        self._last_output = self._launched_at = self._loop.time()
         self.dialogs.screen_known = self._terminal.screen is not None
         self._unwatch = self._terminal.watch(self)
 
@@ -182,9 +186,7 @@ class AgentWatch:
                 self._reported(report)
         elif isinstance(finding, Title):
             state = self._titled = read_title(self._profile.name, finding.text)
-            # The first title comes before there is anything to type into.
-            early = state == "idle" and self.state == "starting" and self._terminal.screen is not None
-            if state is not None and self._status is None and not early:
+            if state is not None and self._status is None:
                 self.see(Sighting(source="title", state=state, cause=f"title:{state}"))
         elif isinstance(finding, Reset):
             self._status = None
@@ -357,12 +359,20 @@ class AgentWatch:
         opened = self.dialogs.open
         if opened is not None:
             self._publish("prompt", opened.cause, decision=opened.decision)
-        elif belief is not None:
+        elif belief is not None and not self._too_early(belief.state, now):
             if belief.state == "working":
                 self.worked += 1
             self._publish(belief.state, belief.cause, error=belief.error)
         waits = [self._fusion.next_look(now), self.dialogs.look_again(now)]
         self._wake_in(min((wait for wait in waits if wait is not None), default=None))
+
+    def _too_early(self, state: str, now: float) -> bool:
+        """Agents call themselves idle before there is anything to type into, and then work for a moment more."""
+        if self.state != "starting" or state != "idle" or self._terminal.screen is None:
+            return False
+        if now - self._launched_at > START_PATIENCE:
+            return False
+        return self._resting_since is None or self._rest_needed(now) > 0
 
     def _publish(self, state: str, cause: str, *, error: str | None = None, decision: str | None = None) -> None:
         status = self._session.state.status
