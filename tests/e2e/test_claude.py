@@ -33,7 +33,6 @@ async def test_a_trusted_folder_is_trusted_by_itself(start: Start, model: ModelS
     async with start(AGENT, answered=False) as client:
         trust = await client.wait_prompt("permission")
         assert trust["subtype"] == "trust"
-        await client.wait_prompt("setup")
         shown = await lines.start_up(client, {"custom API key": "Yes"})
         assert len(shown) == 1
         await lines.text_turn(client, model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
@@ -55,6 +55,7 @@ from .program import check_command, resolve_folder, resolve_program
 from .settings import TerminalSettings
 from .shelf import Shelf, sweep_shelves
 from .terminal import PtyTerminal
+from .tmux import Pane, check_attach, find_pane, tmux_command
 
 log = logging.getLogger("dragoman.terminal")
 
@@ -73,10 +74,12 @@ PRIVATE_OPTIONS = {"env": "environment", "agent_config": "agent-config"}
 class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a terminal session is made of. ``env`` is added to the server's environment and never logged.
 
+    ``attach`` (``tmux:NAME``) stands in place of ``command``; without ``cols`` and ``rows`` the pane keeps its size.
     The last three are for sessions with a driver, and are coop's: ``--groom``, ``--agent-config``, ``--resume``.
     """
 
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
+    attach: str | None = None
     cols: int | None = None
     rows: int | None = None
     model: bool | None = None
@@ -112,8 +115,12 @@ class TerminalFactory:
         except msgspec.ValidationError as problem:
             raise InvalidRequest(f"options of a terminal session: {problem}") from problem
         environment = {**os.environ, **given.env}
-        check_command(given.command, given.env)
-        resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
+        if given.attach is None:
+            check_command(given.command, given.env)
+            resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
+        else:
+            _check_attached(given, environment)
+            resolve_folder(cwd)
         check_size(*given.size(self.settings))
         check_driver_options(agent, groom=given.groom, config=given.agent_config, resume=given.resume)
         return {name: value for name, value in options.items() if name not in PRIVATE_OPTIONS}
@@ -139,7 +146,8 @@ class TerminalFactory:
 
     async def recover(self, session: Session, lost: Executor | None) -> None:
         """End what the lost server left running, and say in the log what was found."""
-        if lost is None:
+        if lost is None or session.state.options.get("attach") is not None:
+            # What runs in somebody's tmux was never ours to end; the client that we had there carries the marker.
             program = LostProgram(pid=None, pid_start=None, marker=session.id)
         else:
             began = lost.started_at / 1000
@@ -216,6 +224,10 @@ class TerminalAgent:
 
     async def _launch(self, run: int) -> None:
         session, settings = self._session, self._factory.settings
+        pane = None
+        if self._options.attach is not None:
+            pane = await self._find_pane(self._options.attach)
+            self._size = pane.size
         recorded = settings.record if self._options.record is None else self._options.record
         recording = None
         if recorded:
@@ -230,6 +242,7 @@ class TerminalAgent:
                 size=self._size,
                 recording=recording,
                 processes=self._factory.processes,
+                pane=pane,
             )
         except BaseException:
             if self.driver is not None:
@@ -242,12 +255,19 @@ class TerminalAgent:
     async def _prepared(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """The command and the environment, with what the driver adds so that it hears of the agent."""
         command, environment = self._options.command, self._environment()
-        if self.driver is None:
+        if self.driver is None or self._options.attach is not None:
             return command, environment
         arguments, more = await self.driver.prepare(
             self._shelf.made(), cwd=self._session.state.cwd, command=command, environment=environment
         )
         return (*command, *arguments), {**environment, **more}
+
+    async def _find_pane(self, attach: str) -> Pane:
+        options = self._options
+        environment = {**os.environ, **self._shelf.private(PRIVATE_OPTIONS["env"])}
+        return await find_pane(
+            attach, environment, wanted=(options.cols, options.rows), pasting=self.driver is not None
+        )
 
     def _check_open(self) -> None:
         if self._session.closing:
@@ -441,6 +461,17 @@ class _Paced:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             self.put(waiting)
+
+
+def _check_attached(given: TerminalOptions, environment: Mapping[str, str]) -> None:
+    """What cannot be given to a program that runs already."""
+    assert given.attach is not None
+    check_attach(given.attach)
+    if given.command:
+        raise InvalidRequest("command and attach cannot go together")
+    if given.resume is not None or given.agent_config:
+        raise InvalidRequest("resume and agent_config are for a program that we start, not for attach")
+    check_command(tmux_command(environment), given.env)
 
 
 def _orphan_line(report: OrphanReport) -> str:

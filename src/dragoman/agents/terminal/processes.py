@@ -83,6 +83,12 @@ def pid_start(pid: int, proc: Path = _PROC) -> int | None:
     return None if stat is None else stat.start
 
 
+def foreground_group(pid: int, proc: Path = _PROC) -> int | None:
+    """The process group in the foreground of this process's terminal; None if that cannot be known."""
+    stat = _stat(proc, pid)
+    return None if stat is None or stat.foreground <= 0 else stat.foreground
+
+
 def machine_start(proc: Path = _PROC) -> float | None:
     """When the machine started, in seconds since the epoch; None if unknown."""
     try:
@@ -165,6 +171,7 @@ class _Stat(NamedTuple):
     parent: int
     group: int
     session: int
+    foreground: int
     start: int
 
 
@@ -195,7 +202,8 @@ def _stat(proc: Path, pid: int) -> _Stat | None:
         return None
     # The name (field 2) stands in parentheses and may hold any byte, parentheses too; field 3 follows the last one.
     state, *numbers = text[text.rindex(b")") + 2 :].split()
-    return _Stat(state in {b"Z", b"X"}, int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[18]))
+    parent, group, session, _, foreground = map(int, numbers[:5])
+    return _Stat(state in {b"Z", b"X"}, parent, group, session, foreground, int(numbers[18]))
 
 
 def _marker(proc: Path, pid: int) -> str | None:

@@ -57,6 +57,9 @@ class Pty:
     ``on_exit``.
     """
 
+    answers_queries = False
+    """Nobody behind this terminal answers what the program asks it."""
+
     def __init__(
         self,
         spawned: Spawned,

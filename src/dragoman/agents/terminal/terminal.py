@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
+from dragoman.hub.errors import InvalidSize
 from dragoman.hub.ports import TerminalWatcher
 
 from .ending import KillSchedule
@@ -27,6 +29,8 @@ from .settings import TerminalSettings
 from .signals import parse_signal
 from .stored_screen import StoredScreen
 from .tape import RingTape
+from .tmux import Pane
+from .tmux_pty import TmuxPty
 
 RESIZE_INTERVAL = 0.02
 """Seconds between two sizes that are carried out: reflowing a large screen takes milliseconds."""
@@ -67,7 +71,7 @@ class PtyTerminal:
         self._tape: RingTape | None = None
         self._last_screen = last_screen
         self._screen: PyavtScreen | None = None
-        self._pty: Pty | None = None
+        self._pty: Pty | TmuxPty | None = None
         self._recording: Recording | None = None
         self._size = (last_screen.cols, last_screen.rows)
         self._written_before = 0
@@ -220,20 +224,39 @@ class PtyTerminal:
         size: tuple[int, int],
         recording: Recording | None,
         processes: ProcessTable,
+        pane: Pane | None = None,
     ) -> None:
-        """Start the program; its bytes wait for ``begin``. Raises what ``Pty.spawn`` raises, changing nothing."""
+        """Start the program; its bytes wait for ``begin``. Raises what ``Pty.spawn`` raises, changing nothing.
+
+        With ``pane`` no program is started: it is attached to, ``env`` is that of our client there.
+        """
         check_size(*size)
-        pty = Pty.spawn(
-            command,
-            cwd=cwd,
-            env=env,
-            cols=size[0],
-            rows=size[1],
-            on_data=self._data,
-            on_exit=self._exit,
-            limits=PtyLimits(read=READ_AT_ONCE, input=self._settings.input_buffer),
-            schedule=self._settings.schedule,
-            processes=processes,
+        limits = PtyLimits(read=READ_AT_ONCE, input=self._settings.input_buffer)
+        pty = (
+            Pty.spawn(
+                command,
+                cwd=cwd,
+                env=env,
+                cols=size[0],
+                rows=size[1],
+                on_data=self._data,
+                on_exit=self._exit,
+                limits=limits,
+                schedule=self._settings.schedule,
+                processes=processes,
+            )
+            if pane is None
+            else TmuxPty.spawn(
+                pane,
+                cwd=cwd,
+                env=env,
+                on_data=self._data,
+                on_exit=self._exit,
+                on_resize=self._pane_resized,
+                limits=limits,
+                schedule=self._settings.schedule,
+                processes=processes,
+            )
         )
         pty.pause()
         self._tape, self._put_away = self.tape, False
@@ -296,6 +319,12 @@ class PtyTerminal:
                 self._take(finding)
             self._publish_soon()
 
+    def _pane_resized(self, cols: int, rows: int) -> None:
+        """tmux decides on the size of its pane: follow at once, what comes next is drawn for it."""
+        with suppress(InvalidSize):
+            check_size(cols, rows)
+            self._resize_now(cols, rows, None)
+
     def _pause(self) -> None:
         if self._pty is not None:
             self._pty.pause()
@@ -309,7 +338,8 @@ class PtyTerminal:
             self._user.found(finding)
         elif self._pty is not None:
             self._expected[finding.kind] = asyncio.get_running_loop().time() + ANSWER_WINDOW
-            if self._pty.input_waiting + len(finding.data) < self._settings.input_buffer:
+            waits = self._pty.input_waiting
+            if not self._pty.answers_queries and waits + len(finding.data) < self._settings.input_buffer:
                 self._pty.write(finding.data)
 
     def _exit(self, code: int | None, signal: int | None) -> None:

@@ -100,6 +100,7 @@ class AgentWatch:
         self._environment: Mapping[str, str] = {}
         self._began = 0.0
         self._launched_at = 0.0
+        self._was_ready = False
         self._searched = 0.0
         self._last_output = 0.0
         self._resting_since: float | None = None
@@ -118,6 +119,7 @@ class AgentWatch:
         self.reading = ScreenReading()
         self._began = time.time() - 1.0
         self._last_output = self._launched_at = self._loop.time()
+        self._was_ready = False
         self.dialogs.screen_known = self._terminal.screen is not None
         self._unwatch = self._terminal.watch(self)
 
@@ -363,16 +365,18 @@ class AgentWatch:
             if belief.state == "working":
                 self.worked += 1
             self._publish(belief.state, belief.cause, error=belief.error)
+        elif self.state == "prompt":
+            self._publish("starting", "screen:starting")  # a set-up dialog is over, and the agent is not there yet
         waits = [self._fusion.next_look(now), self.dialogs.look_again(now)]
         self._wake_in(min((wait for wait in waits if wait is not None), default=None))
 
     def _too_early(self, state: str, now: float) -> bool:
         """Agents call themselves idle before there is anything to type into, and then work for a moment more."""
-        if self.state != "starting" or state != "idle" or self._terminal.screen is None:
+        if self._was_ready or state != "idle":
             return False
-        if now - self._launched_at > START_PATIENCE:
-            return False
-        return self._resting_since is None or self._rest_needed(now) > 0
+        rested = self._resting_since is not None and self._rest_needed(now) <= 0
+        self._was_ready = rested or self._terminal.screen is None or now - self._launched_at > START_PATIENCE
+        return not self._was_ready
 
     def _publish(self, state: str, cause: str, *, error: str | None = None, decision: str | None = None) -> None:
         status = self._session.state.status
