@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -87,7 +88,7 @@ async def test_deliveries_do_not_mix_and_keep_their_distance() -> None:
 
     await asyncio.gather(deliver(b"aaa"), deliver(b"bbb"), deliver(b"ccc"))
     assert written.bytes in {b"aaabbbccc", b"aaacccbbb"}
-    assert all(later - earlier >= 0.04 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier >= 0.04 for earlier, later in itertools.pairwise(times))
 
 
 @pytest.mark.parametrize("report", [b"\x1b[I", b"\x1b[O", b"\x1b[<0;3;4M", b"\x1b[?1;2c", b"\x1b]11;rgb:0/0/0\x07"])
