@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.hub.errors import HubError
+from dragoman.agents.terminal.tmux import check_attach
+from dragoman.hub.errors import HubError, InvalidRequest
 from dragoman.hub.events import Json
 from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG
 from dragoman.hub.permissions import LOCAL
@@ -88,11 +89,13 @@ def asked_for(arguments: argparse.Namespace) -> Made:
         raise UseError(f"--groom: {groom!r} is not known; known: {', '.join(GROOM)}")
     _check_source(command, given["attach"])
     _check_resume(given["resume"], agent, groom, given["attach"])
-    options: dict[str, Json] = {
-        "command": command,
-        "cols": _size("cols", given["cols"], DEFAULT_COLS),
-        "rows": _size("rows", given["rows"], DEFAULT_ROWS),
-    }
+    # What runs in tmux has a size already.
+    options: dict[str, Json] = (
+        {"command": command, "cols": DEFAULT_COLS, "rows": DEFAULT_ROWS}
+        if given["attach"] is None
+        else {"attach": given["attach"]}
+    )
+    options |= {name: _size(name, size) for name in ("cols", "rows") if (size := given[name]) is not None}
     if arguments.record:
         options["record"] = True
     if arguments.no_model:
@@ -105,6 +108,8 @@ def asked_for(arguments: argparse.Namespace) -> Made:
     # What hooks are told can change while the agent runs: it is a setting.
     hooks = ((STOP_CONFIG, "stop"), (START_CONFIG, "start"))
     settings = {name: config.pop(key) for name, key in hooks if key in config}
+    if config and given["attach"] is not None:
+        raise UseError("--agent-config: settings and mcp are for a program that we start, not for --attach")
     if config:
         options["agent_config"] = config
     return Made(agent=agent, options=options, settings=settings)
@@ -123,10 +128,10 @@ def _check_source(command: list[str], attach: str | None) -> None:
         return
     if command:
         raise UseError("a program and --attach cannot go together")
-    kind, _, name = attach.partition(":")
-    if kind not in ("tmux", "screen") or not name:
-        raise UseError(f"--attach: {attach!r} is not tmux:NAME")
-    raise UseError(f"--attach: {kind} cannot be attached to in this version")
+    try:
+        check_attach(attach)
+    except InvalidRequest as problem:
+        raise UseError(f"--attach: {problem}") from None
 
 
 def _check_resume(resume: str | None, agent: str, groom: str, attach: str | None) -> None:
@@ -140,9 +145,7 @@ def _check_resume(resume: str | None, agent: str, groom: str, attach: str | None
         raise UseError("--resume and --groom pristine cannot go together")
 
 
-def _size(name: str, given: str | None, usual: int) -> int:
-    if given is None:
-        return usual
+def _size(name: str, given: str) -> int:
     try:
         return int(given)
     except ValueError:
@@ -195,7 +198,9 @@ class Program:
         assert session is not None
         await self._until_the_end(session, server)
         limits = server.settings.run
-        if session.shown.exit is None and not await drain(
+        # What runs in tmux is only detached from: it may go on with what it does.
+        stays = session.shown.exit is not None or "attach" in self._made.options
+        if not stays and not await drain(
             session, limit=limits.drain_timeout, interval=limits.drain_interval, hurried=server.hurried
         ):
             log.warning("the agent did not come to rest")

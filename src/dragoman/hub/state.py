@@ -330,7 +330,8 @@ def _titled(state: SessionState, fact: TerminalTitled, at: int) -> None:  # noqa
 
 
 def _hooked(state: SessionState, fact: HookAnswered, at: int) -> None:  # noqa: ARG001
-    state.hooks[fact.hook] = state.hooks.get(fact.hook, 0) + 1
+    if fact.hook != "stop" or fact.verdict is not None:  # one that only reports was not answered
+        state.hooks[fact.hook] = state.hooks.get(fact.hook, 0) + 1
     if fact.verdict == "signaled":
         state.stop_signal = None
 

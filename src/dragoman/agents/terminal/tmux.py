@@ -73,7 +73,8 @@ async def find_pane(
     """The pane that is active in that session now. Raises ``InvalidRequest`` if it cannot be attached to."""
     target, command = check_attach(attach), tmux_command(env)
     client = await asyncio.create_subprocess_exec(
-        *(*command, "display-message", "-p", "-t", target, _FORMAT),
+        # The second one alone takes another pane for one that is not there.
+        *(*command, "has-session", "-t", target, ";", "display-message", "-p", "-t", target, _FORMAT),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -91,10 +92,7 @@ async def find_pane(
             await client.wait()
     if client.returncode != 0:
         raise InvalidRequest(f"{attach}: {complaint.decode(errors='replace').strip() or 'tmux failed'}")
-    words = said.decode(errors="replace").split()
-    if len(words) != 8:  # the rest is empty then
-        raise InvalidRequest(f"{attach}: tmux has no such session")
-    session, pane, dead, pid, *sizes = words
+    session, pane, dead, pid, *sizes = said.decode().split()
     if dead == "1":
         raise InvalidRequest(f"{attach}: its program has ended")
     if _is_ours(int(pid)):

@@ -55,8 +55,8 @@ FIELDS = (
 FORMAT = ",".join(f"#{{{name}}}" for name in FIELDS)
 """What is asked of a pane. A variable that this tmux does not have is empty."""
 
-FORMAT_OF_LIFE = "#{pane_dead} #{pane_pid} #{pane_width} #{pane_height}"
-"""What tmux is to tell changes of."""
+FORMAT_OF_ALL = "#{W:#{P:#{pane_id} #{pane_dead} #{pane_pid} #{pane_width} #{pane_height} }}"
+"""What tmux is to tell changes of, for all panes of a session: of a single one it does not tell that it has died."""
 
 Lines = Sequence[bytes]
 Reply = Callable[[Lines | None], None]

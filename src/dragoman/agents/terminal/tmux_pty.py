@@ -18,7 +18,7 @@ from .processes import ProcessTable, foreground_group, pid_start
 from .pty import OnData, OnExit, Pty, PtyLimits
 from .spawn import check_size
 from .tmux import Pane, tmux_environment
-from .tmux_control import FORMAT, FORMAT_OF_LIFE, ControlReader, Lines, Reply, fields_of, picture
+from .tmux_control import FORMAT, FORMAT_OF_ALL, ControlReader, Lines, Reply, fields_of, picture
 
 OnResize = Callable[[int, int], None]
 
@@ -252,7 +252,7 @@ class TmuxPty:
 
         commands = (self._question, f"{capture} -e", f"{capture} -e -a -q", f"{capture} -P -C")
         self._ask(" ; ".join(commands), *[replied] * len(commands))
-        self._ask(f"refresh-client -B 'dragoman:{pane}:{FORMAT_OF_LIFE}'", _ignore)
+        self._ask(f"refresh-client -B 'dragoman::{FORMAT_OF_ALL}'", _ignore)
 
     @property
     def _question(self) -> str:

@@ -72,6 +72,10 @@ class Deliveries:
 
     async def outcome(self, of: str) -> str | None:
         """Wait for what becomes of a prompt or of the newest answer to a decision: None, or why it did not arrive."""
+        state = self._session.state
+        waits = {prompt.prompt for prompt in state.queue} | ({state.turn.prompt} if state.turn is not None else set())
+        if of not in self._outcomes and of not in waits and of not in state.decisions:
+            return "what became of it is not known any more"  # it was before this server's start, or long ago
         return await asyncio.shield(self._outcome(of))
 
     def _outcome(self, of: str) -> asyncio.Future[str | None]:
@@ -160,7 +164,8 @@ class Deliveries:
             known = self._known(decision)
             yield
             if self._known(decision) != known:
-                self._outcomes.pop(decision, None)
+                self._outcomes.pop(decision, None)  # of an answer to an earlier question of the dialog
+                self._outcome(decision)
                 self._claimed = decision
         finally:
             if self._claimed != decision:

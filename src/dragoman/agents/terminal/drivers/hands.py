@@ -193,12 +193,8 @@ class Hands:
 
     async def _answer_page(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> None:
         if answer.text is not None and answer.option is None:
-            free = _free_row(dialog)
-            if free is None:
-                raise NotDelivered("this question takes no text")
+            free = await self._row_for_text(opened, dialog)
             await self._choose(opened, free)
-            if dialog.rows[free].selected and not dialog.rows[free].free_text:
-                self._terminal.deliver(b"\r")
             await self._type(answer.text)
             self._terminal.deliver(b"\r")
             return
@@ -211,6 +207,22 @@ class Hands:
             await asyncio.sleep(self._settings.input_delay if len(rows) > 1 else 0)
         if dialog.multiple:
             self._terminal.deliver_keys(("right",))
+
+    async def _row_for_text(self, opened: OpenDialog, dialog: ScreenDialog) -> int:
+        """The row that takes a text; some show one only once its key was pressed at another row."""
+        free = _free_row(dialog)
+        if free is not None:
+            return free
+        at = next((at for at, row in enumerate(dialog.rows) if row.key == "tab"), None)
+        if at is None:
+            raise NotDelivered("this question takes no text")
+        await self._choose(opened, at)
+        self._terminal.deliver_keys(("tab",))
+        await self._watch.until(lambda: opened.shown is not None and _free_row(opened.shown) is not None, STEP)
+        free = None if opened.shown is None else _free_row(opened.shown)
+        if free is None:
+            raise NotDelivered("the field for a text did not come up")
+        return free
 
     def _row_of_choice(self, dialog: ScreenDialog, choice: str) -> int:
         row = find_row(dialog, label=choice, number=None, accept=None)
