@@ -175,7 +175,8 @@ CASES = [
 def wanted(request: pytest.FixtureRequest) -> list[Case]:
     """The cases that this run asks for."""
     asked = [getattr(item, "callspec", None) for item in request.session.items]
-    chosen = [call.params["case"].name for call in asked if call is not None and "case" in call.params]
+    cases = [call.params.get("case") for call in asked if call is not None]
+    chosen = [case.name for case in cases if isinstance(case, Case)]
     return [case for case in CASES if case.name in chosen] or CASES
 
 
