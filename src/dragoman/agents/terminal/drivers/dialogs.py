@@ -276,11 +276,12 @@ class Dialogs:
             self._announced.popleft()
 
     def _take_announced(self, about: Dialog | None) -> Dialog | None:
-        for entry in self._announced:
-            if about is None or _may_be_same(entry[0], about):
-                self._announced.remove(entry)
-                return entry[0]
-        return None
+        fits = [entry for entry in self._announced if about is None or _may_be_same(entry[0], about)]
+        if not fits:
+            return None
+        best = next((entry for entry in fits if about is not None and _names(about, entry[0])), fits[0])
+        self._announced.remove(best)
+        return best[0]
 
     def _is_ghost(self, dialog: ScreenDialog, now: float) -> bool:
         return self._ghost is not None and self._ghost[0] == dialog.identity and now - self._ghost[1] < GHOST
@@ -342,6 +343,16 @@ def _may_be_same(one: Dialog, other: Dialog) -> bool:
     if one.tool is not None and other.tool is not None and one.tool != other.tool:
         return False
     return not (_by_program(one) and _by_program(other)) or one.input == other.input
+
+
+def _names(seen: Dialog, told: Dialog) -> bool:
+    """Whether what the screen shows names what a hook told of: the command, the file."""
+    if not isinstance(seen.input, dict) or not isinstance(told.input, dict):
+        return False
+    shown = "".join(str(seen.input.get("text", "")).split())
+    return any(
+        isinstance(value, str) and value.strip() and "".join(value.split()) in shown for value in told.input.values()
+    )
 
 
 def _by_program(dialog: Dialog) -> bool:
