@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.hub.errors import InvalidRequest
 
-from .processes import pid_start
+from .processes import MARKER, pid_start
 from .program import resolve_program
 
 _LOOK = 5.0
@@ -19,6 +19,8 @@ _LOOK = 5.0
 _FORMAT = (
     "#{session_id} #{pane_id} #{pane_dead} #{pane_pid} #{pane_width} #{pane_height} #{window_width} #{window_height}"
 )
+
+_PASSED_ON = frozenset(("PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR", MARKER))
 
 
 class Pane(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +55,12 @@ def check_attach(attach: str) -> str:
 
 
 def tmux_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of our own client: tmux refuses one that is inside of tmux."""
-    return {name: value for name, value in env.items() if name not in ("TMUX", "TMUX_PANE")}
+    """The environment of our own client, which its server is sent: nothing of ours that it does not need.
+
+    Without ``TMUX``: tmux refuses a client inside of tmux. And short: until a control client has sent all of it, a
+    tmux 3.3 whose pane enters or leaves a mode (copy mode) just then falls over.
+    """
+    return {name: value for name, value in env.items() if name in _PASSED_ON}
 
 
 def tmux_command(env: Mapping[str, str]) -> tuple[str, ...]:
