@@ -44,6 +44,7 @@ class Claude:
 
     name = "claude"
     hooked = True
+    settles = 0.3
     interrupt: tuple[str, ...] = ("escape",)
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-u", "ctrl-c")
 

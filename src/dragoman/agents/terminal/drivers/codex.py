@@ -24,6 +24,7 @@ class Codex:
 
     name = "codex"
     hooked = False
+    settles = 1.0
     interrupt: tuple[str, ...] = ("escape",)
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-c")
 

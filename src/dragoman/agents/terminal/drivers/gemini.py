@@ -43,6 +43,7 @@ class Gemini:
 
     name = "gemini"
     hooked = True
+    settles = 0.3
     interrupt: tuple[str, ...] = ("escape",)
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-c")
 

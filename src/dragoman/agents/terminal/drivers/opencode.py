@@ -17,6 +17,7 @@ class OpenCode:
 
     name = "opencode"
     hooked = False
+    settles = 0.5
     interrupt: tuple[str, ...] = ("escape", "escape")
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-c")
 

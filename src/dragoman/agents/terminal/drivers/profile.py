@@ -51,6 +51,10 @@ class Profile(Protocol):
     hooked: bool
     """Whether its hooks tell when it works and when it is done."""
 
+    settles: float
+    """Seconds for which its input box must have stood there before it is ready at its start: some draw the box, call
+    themselves idle, and then work for a moment more, or are not yet listening."""
+
     interrupt: tuple[str, ...]
     """Keys that break off what it does."""
 

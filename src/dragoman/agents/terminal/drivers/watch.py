@@ -57,9 +57,6 @@ _BLOCKED = {
 """What a status report's kind of being blocked means."""
 
 
-READY_REST = 0.3
-"""Seconds for which an input box must have stood there before an agent that calls itself idle is ready."""
-
 START_PATIENCE = 15.0
 """Seconds after a start in which idle must be seen on the screen too."""
 
@@ -371,15 +368,19 @@ class AgentWatch:
         elif self.state == "prompt":
             self._publish("starting", "screen:starting")  # a set-up dialog is over, and the agent is not there yet
         waits = [self._fusion.next_look(now), self.dialogs.look_again(now)]
-        if not self._was_ready and self._resting_since is not None and now < self._resting_since + READY_REST:
-            waits.append(self._resting_since + READY_REST - now)
+        if (
+            not self._was_ready
+            and self._resting_since is not None
+            and now < self._resting_since + self._profile.settles
+        ):
+            waits.append(self._resting_since + self._profile.settles - now)
         self._wake_in(min((wait for wait in waits if wait is not None), default=None))
 
     def _too_early(self, state: str, now: float) -> bool:
         """Agents call themselves idle before there is anything to type into, and then work for a moment more."""
         if self._was_ready or state != "idle":
             return False
-        rested = self._resting_since is not None and now - self._resting_since >= READY_REST
+        rested = self._resting_since is not None and now - self._resting_since >= self._profile.settles
         self._was_ready = rested or self._terminal.screen is None or now - self._launched_at > START_PATIENCE
         return not self._was_ready
 
