@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 UV     := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test quick lint format bench lock clean
+.PHONY: e2e help setup serve test quick lint format bench lock clean
 
 help: ## Say what make can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ serve: $(READY) ## Start the server on 127.0.0.1:7337 (ARGS="--port 0 --json" ad
 
 test: $(READY) ## Run the whole suite
 	$(BIN)/python -m pytest $(ARGS)
+
+e2e: $(READY) ## Drive the real agents, offline (installs them from npm on first use)
+	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
 
 quick: $(READY) ## Run the suite without its slow tests
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
