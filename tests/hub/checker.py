@@ -88,6 +88,7 @@ class _Reading:
         self._live = False
         self._run = 0
         self._state = "starting"
+        self._asked: str | None = None
         self._began = 0
         self._offset = 0
         self._reserved: int | None = None
@@ -245,8 +246,10 @@ class _Reading:
         self._need(opened is not None, f"decision {fact.decision} is {known}")
         if isinstance(fact, DecisionResolved):
             self._decisions[fact.decision] = None
+            # what was answered at the agent's own terminal nobody may know
+            unheard = fact.outcome == "answered" and fact.via == "terminal"
             self._need(
-                (fact.answer is not None) == (fact.outcome == "answered"),
+                (fact.answer is not None) == (fact.outcome == "answered") or (unheard and fact.answer is None),
                 "an answer belongs to 'answered', and only there",
             )
             if opened is not None and opened.secret and fact.answer is not None:
@@ -266,9 +269,10 @@ class _Reading:
 
     def _changed(self, fact: StateChanged) -> None:
         self._need(fact.prev == self._state, f"moves from {fact.prev}, but the state is {self._state}")
-        self._need(fact.next != fact.prev, "moves to where it is")
+        elsewhere = fact.next != fact.prev or (fact.next == "prompt" and fact.decision != self._asked)
+        self._need(elsewhere, "moves to where it is")
         self._need(self._live or fact.next == "exited", f"is {fact.next} without a live executor")
-        self._state = fact.next
+        self._state, self._asked = fact.next, fact.decision
 
     def _resized(self, _: TerminalResized | TerminalReserved) -> None:
         self._need(self._live, "a terminal changes, but no program lives")

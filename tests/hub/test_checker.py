@@ -64,7 +64,16 @@ SOUND = {
         DecisionResolved(decision="d", outcome="answered", answer=Answer(accept=True)),
         ENDED,
     ),
+    "a decision answered at the terminal": (
+        DecisionOpened(decision="d", kind="plan", text="?"),
+        DecisionResolved(decision="d", outcome="answered", via="terminal"),
+    ),
     "two runs": (RUN, AgentExited(cause="exit", tape_offset=9), AgentStarted(run=2, tape_offset=9, tape_reserved=100)),
+    "one prompt after the other": (
+        RUN,
+        StateChanged(prev="starting", next="prompt", cause="x", decision="d"),
+        StateChanged(prev="prompt", next="prompt", cause="x", decision="e"),
+    ),
     "an exit that came too late": (RUN, SessionClosed(reason="closed"), AgentExited(cause="closed")),
 }
 
@@ -103,6 +112,10 @@ BROKEN = {
         ASKED,
         DecisionResolved(decision="d", outcome="cancelled", answer=Answer(accept=True)),
     ),
+    "an answer that is none": (
+        DecisionOpened(decision="d", kind="plan", text="?"),
+        DecisionResolved(decision="d", outcome="answered", via="coop"),
+    ),
     "a secret answer": (
         DecisionOpened(decision="d", kind="setup", text="code", secret=True),
         DecisionResolved(decision="d", outcome="answered", answer=Answer(text="s3cret")),
@@ -118,6 +131,12 @@ BROKEN = {
     "an offset that was not reserved": (RUN, AgentExited(cause="exit", tape_offset=101)),
     "a lost run that gives offsets back": (RUN, AgentExited(cause="server-lost", tape_offset=99)),
     "a state from nowhere": (RUN, StateChanged(prev="idle", next="working", cause="x")),
+    "a state told twice": (RUN, StateChanged(prev="starting", next="starting", cause="x")),
+    "a prompt told twice": (
+        RUN,
+        StateChanged(prev="starting", next="prompt", cause="x", decision="d"),
+        StateChanged(prev="prompt", next="prompt", cause="x", decision="d"),
+    ),
     "a working dead agent": (StateChanged(prev="starting", next="working", cause="x"),),
     "a delta of nothing": (*turn("p"), PartDelta(turn="t", part="a", kind="text", text="x")),
     "a part of no turn": (PartStarted(turn="t", part="a", kind="text"),),
