@@ -32,7 +32,7 @@ test: $(READY) ## Run the whole suite
 	$(BIN)/python -m pytest $(ARGS)
 
 e2e: $(READY) ## Drive the real agents, offline (installs them from npm on first use)
-	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
+	$(BIN)/python -m pytest -m e2e -rs tests/e2e $(ARGS)
 
 quick: $(READY) ## Run the suite without its slow tests
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)

@@ -11,8 +11,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-INSTALL_LIMIT = 600.0
+INSTALL_LIMIT = float(os.environ.get("DRAGOMAN_E2E_INSTALL") or 600.0)
 """Seconds an installation may take; the largest package has 400 MB."""
+
+FETCHING = ("--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "60000")
+"""How npm deals with a registry that does not answer: it soon gives up."""
+
+_missing: dict[str, str] = {}
+"""Agents that could not be had in this run, and why: each is tried once."""
 
 
 class Unavailable(Exception):
@@ -56,7 +62,16 @@ def cache() -> Path:
 
 def command(name: str) -> tuple[str, ...]:
     """The words that start an agent, installed first if need be. Raises ``Unavailable``."""
-    cli = CLIS[name]
+    if name in _missing:
+        raise Unavailable(_missing[name])
+    try:
+        return _command(CLIS[name])
+    except Unavailable as problem:
+        _missing[name] = str(problem)
+        raise
+
+
+def _command(cli: Cli) -> tuple[str, ...]:
     entry = _entry(cli) or _install(cli)
     if entry.suffix != ".js":
         return (str(entry),)
@@ -79,7 +94,7 @@ def _install(cli: Cli) -> Path:
         try:
             # Their install scripts only link or fetch what the platform package has already brought.
             asked = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(work)]
-            asked += ["--loglevel", "error", "--fetch-retries", "1", f"{cli.package}@{cli.version}"]
+            asked += ["--loglevel", "error", *FETCHING, f"{cli.package}@{cli.version}"]
             done = subprocess.run(asked, capture_output=True, text=True, timeout=INSTALL_LIMIT, check=False)
             if done.returncode != 0:
                 raise Unavailable(f"npm cannot install {cli.package}@{cli.version}: {_reason(done.stderr)}")
