@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,11 @@ from dragoman.agents.terminal.drivers.tail import LogTail
 
 
 def records(tail: LogTail) -> list[object]:
-    return list(tail.records())
+    """All that is there, in as many steps as it takes."""
+    seen: list[object] = list(tail.records())
+    while tail.behind:
+        seen += tail.records()
+    return seen
 
 
 def append(path: Path, data: bytes) -> None:
@@ -78,3 +83,23 @@ def test_a_damaged_line_costs_nothing_but_itself(tmp_path: Path, line: bytes) ->
     tail = LogTail(tmp_path / "log.jsonl")
     append(tail.path, line + b'\n{"a":1}\n')
     assert records(tail) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "nul"])
+def test_what_is_no_file_is_never_waited_for(tmp_path: Path, kind: str) -> None:
+    """A hook names the log, and so may anything that the agent runs."""
+    path = {"device": Path("/dev/zero"), "nul": tmp_path / "a\0b"}.get(kind, tmp_path / kind)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    assert records(LogTail(path)) == []
+
+
+def test_a_large_log_is_read_in_steps(tmp_path: Path) -> None:
+    tail = LogTail(tmp_path / "log.jsonl")
+    append(tail.path, b'{"a":"%s"}\n' % (b"x" * 100) * 10_000)
+    first = len(list(tail.records()))
+    assert 0 < first < 10_000
+    assert tail.behind
+    assert first + len(records(tail)) == 10_000

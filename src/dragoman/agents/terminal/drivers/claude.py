@@ -17,6 +17,7 @@ from dragoman.hub.errors import InvalidRequest
 
 from .hook_answers import SEND
 from .profile import Launch, LaunchContext, home_of, newest
+from .tail import MAX_LINE
 
 HOOKS = (
     "SessionStart",
@@ -35,6 +36,9 @@ HOOKS = (
     "PostCompact",
 )
 """Hooks that are installed. Not those that fire for each piece of a message: the transcript has them."""
+
+_SESSION_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
+"""What may stand behind ``--resume``: no flag, and no path."""
 
 _OWN_SESSION = ("--session-id", "--resume", "-r", "--continue", "-c", "--from-pr", "--fork-session")
 
@@ -133,24 +137,26 @@ def _resumed(context: LaunchContext) -> str:
             raise InvalidRequest(f"no session of claude matches {hint!r}: give the path of its .jsonl")
         path = transcripts[0]
     session = _session_in(path)
-    if session is None:
+    if session is None or not _SESSION_ID.fullmatch(session):
         raise InvalidRequest(f"{str(path)!r} names no session: it is no transcript of claude")
     return session
 
 
 def _session_in(path: Path) -> str | None:
     try:
-        with path.open() as file:
-            for line in file:
+        if not path.is_file():
+            raise InvalidRequest(f"{str(path)!r} is no file: give the path of a transcript")
+        with path.open("rb") as file:
+            while line := file.readline(MAX_LINE):
                 try:
                     record = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 for key in ("sessionId", "conversationId"):
                     if isinstance(record, dict) and isinstance(record.get(key), str):
                         return str(record[key])
-    except OSError as problem:
-        raise InvalidRequest(f"{str(path)!r} cannot be read: {problem.strerror}") from problem
+    except (OSError, ValueError) as problem:
+        raise InvalidRequest(f"{str(path)!r} cannot be read: {problem}") from problem
     return None
 
 

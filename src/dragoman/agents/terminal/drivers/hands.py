@@ -70,6 +70,8 @@ class Hands:
         async with self._gate.delivery():
             if watch.state not in ("idle", "error"):
                 raise NotDelivered(f"agent is {watch.state}")
+            if not _CONTROLS.sub("", text).strip():
+                raise NotDelivered("there is nothing in the prompt to submit")
             await self._empty_box()
             watch.ledger.expect_prompt(text)
             typed, came_back = self._gate.keys, watch.came_back
@@ -257,10 +259,15 @@ class Hands:
     async def _choose(self, opened: OpenDialog, row: int) -> None:
         """Move the marker to the row, and see it there."""
         watch = self._watch
+        meant: str | None = None
         for _ in range(TRIES):
             dialog = await self._shown(opened)
             if dialog is None or row >= len(dialog.rows):
                 raise NotDelivered("the dialog changed before it was answered")
+            label = dialog.rows[row].label
+            if meant is not None and label != meant and not dialog.rows[row].free_text:
+                raise NotDelivered("the dialog's options changed before it was answered")
+            meant = label
             if dialog.rows[row].selected:
                 return
             keys = keys_to(dialog, row)

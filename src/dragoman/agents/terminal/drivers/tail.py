@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,28 +29,41 @@ class LogTail:
         self.path = path
         self._offset = _size(path) if from_end else 0
         self._partial = b""
+        self.behind = False
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The records that were completed since the last call. A line without its end waits for it."""
-        while data := self._read():
-            *lines, self._partial = (self._partial + data).split(b"\n")
-            if len(self._partial) > MAX_LINE:
-                log.warning("a line of %s is too long and left out", self.path.name)
-                self._partial = b""
-            for line in lines:
-                record = _record(line)
-                if record is not None:
-                    yield record
+        """The records that were completed since the last call. A line without its end waits for it.
+
+        Reads ``READ_AT_ONCE`` at most: ``behind`` says whether there is more.
+        """
+        data = self._read()
+        self.behind = len(data) == READ_AT_ONCE
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if len(self._partial) > MAX_LINE:
+            log.warning("a line of %s is too long and left out", self.path.name)
+            self._partial = b""
+        for line in lines:
+            record = _record(line)
+            if record is not None:
+                yield record
 
     def _read(self) -> bytes:
         try:
-            with self.path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size < self._offset:  # cut: it begins anew
-                    self._offset, self._partial = 0, b""
-                file.seek(self._offset)
-                data = file.read(READ_AT_ONCE)
+            # The path may come from a hook, and so from anything that the agent runs: never wait for what it names.
+            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, ValueError):  # ValueError: no path at all, with a NUL in it
+            return b""
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return b""
+            if found.st_size < self._offset:  # cut: it begins anew
+                self._offset, self._partial = 0, b""
+            data = os.pread(fd, READ_AT_ONCE, self._offset)
         except OSError:
             return b""
+        finally:
+            os.close(fd)
         self._offset += len(data)
         return data
 
@@ -67,5 +81,5 @@ def _record(line: bytes) -> dict[str, Any] | None:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except OSError:
+    except (OSError, ValueError):
         return 0

@@ -43,6 +43,9 @@ LOG_SEARCH = 1.0
 HISTORY = 2.0
 """Seconds after which what a log or a hook tells is no evidence of the state any more."""
 
+BETWEEN_READS = 0.01
+"""Seconds between two reads of a log that we are behind with."""
+
 BUSY_AFTER_OUTPUT = 3.0
 """Seconds after the last sign of life for which the session log is looked at."""
 
@@ -272,7 +275,9 @@ class AgentWatch:
     def _tail_due(self) -> None:
         self._tailing = None
         self._read_log()
-        if self._loop.time() - self._last_output < BUSY_AFTER_OUTPUT:
+        if self._tail is not None and self._tail.behind:
+            self._tailing = self._loop.call_later(BETWEEN_READS, self._tail_due)
+        elif self._loop.time() - self._last_output < BUSY_AFTER_OUTPUT:
             self._tail_soon()
 
     def _read_log(self) -> None:
