@@ -340,7 +340,6 @@ def test_the_hook_socket_of_a_killed_server_is_removed_by_the_next(tmp_path: Pat
     assert len(lived()) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="Gemini's spinner is looked for three columns in, its answers stand at two")
 def test_a_spinner_that_gemini_quotes_is_no_work() -> None:
     snapshot, _ = recorded("gemini", "idle-after-turn")
     at = next(at for at, line in enumerate(snapshot.lines) if line.startswith("✦ "))

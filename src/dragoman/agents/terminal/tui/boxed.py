@@ -18,7 +18,7 @@ from .screen import Picture, newest_block
 
 _TOP = re.compile(r"^\s{0,3}[╭┌]─+[╮┐]$")
 _BOTTOM = re.compile(r"^\s{0,3}[╰└]─+[╯┘]$")
-_SPINNER = re.compile(r"^\s{1,3}[⠀-⣿]\s.*esc to cancel")
+_SPINNER = re.compile(r"^(\s+)[⠀-⣿]\s.*esc to cancel")
 _WAITING = re.compile(r"^\s*[⠀-⣿]\s+Waiting for user confirmation")
 _INVITATION = "Type your message or @path/to/file"
 _TOOL = re.compile(r"^\?\s+(\w+)")
@@ -42,15 +42,17 @@ _TOOLS = {
 
 
 class _Look(NamedTuple):
-    """Where the input box of one of them begins its text, the columns that text leaves free, and its tools."""
+    """Where the input box of one of them begins its text, the columns that text leaves free, where its spinner turns
+    (one that stands elsewhere is quoted), and its tools."""
 
     column: int
     margin: int
+    spinner: int
     tools: Mapping[str, str]
 
 
-_GEMINI = _Look(3, 8, _TOOLS)
-_QWEN = _Look(2, 6, {**_TOOLS, "Edit": "edit"})
+_GEMINI = _Look(3, 8, 1, _TOOLS)
+_QWEN = _Look(2, 6, 2, {**_TOOLS, "Edit": "edit"})
 
 
 def read_gemini(picture: Picture) -> ScreenReading:
@@ -65,10 +67,10 @@ def read_qwen(picture: Picture) -> ScreenReading:
 
 def _read(picture: Picture, look: _Look, box: tuple[int, int, int] | None) -> ScreenReading:
     if box is None:
-        return ScreenReading(dialog=_dialog(picture, look), working=_spins(picture.lines))
+        return ScreenReading(dialog=_dialog(picture, look), working=_spins(picture.lines, look))
     edge, first, last = box
     above = _conversation(picture.lines[:edge])
-    working = _spins(picture.lines[:edge])
+    working = _spins(picture.lines[:edge], look)
     newest = [] if working else newest_block(above, _begins)
     return ScreenReading(
         input_box=picture.draft(first, last, look.column, (_INVITATION,), picture.cols - look.margin),
@@ -104,9 +106,10 @@ def _qwen_box(picture: Picture) -> tuple[int, int, int] | None:
     return top, top + 1, bottom - 1
 
 
-def _spins(lines: Sequence[Line]) -> bool:
+def _spins(lines: Sequence[Line], look: _Look) -> bool:
     said = [line for line in lines if line.text][-4:]
-    return any(_SPINNER.match(line.text) for line in said)
+    found = [_SPINNER.match(line.text) for line in said]
+    return any(spinner is not None and len(spinner[1]) == look.spinner for spinner in found)
 
 
 def _conversation(lines: list[Line]) -> list[Line]:
