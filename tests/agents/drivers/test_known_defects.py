@@ -182,7 +182,7 @@ def test_a_status_line_about_bypass_is_no_dialog(footer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cwd", "name"), [("/work/a_b.c", "-work-a-b-c"), ("/", "-"), ("/tmp/ö x", "-tmp---x"), ("/a/.b", "-a--b")]
+    ("cwd", "name"), [("/srv/a_b.c", "-srv-a-b-c"), ("/", "-"), ("/tmp/ö x", "-tmp---x"), ("/a/.b", "-a--b")]
 )
 def test_a_project_folder_has_the_name_that_claude_gives_it(cwd: str, name: str) -> None:
     assert projects({"HOME": "/home/user"}, cwd) == Path("/home/user/.claude/projects", name)

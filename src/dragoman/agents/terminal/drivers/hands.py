@@ -244,7 +244,10 @@ class Hands:
             if opened.about.kind == "question" and questions:
                 page = next((at for at, tab in enumerate(dialog.tabs) if tab.current), 0)
                 labels = [option.label for option in questions[min(page, len(questions) - 1)].options] or labels
-            if 0 < answer.option <= len(labels):
+            at = answer.option - 1
+            if 0 <= at < min(len(labels), len(dialog.rows)) and dialog.rows[at].label == labels[at]:
+                row = at  # where it was announced: two rows may say the same
+            elif 0 < answer.option <= len(labels):
                 row = find_row(dialog, label=labels[answer.option - 1], number=None, accept=None)
             elif 0 < answer.option <= len(dialog.rows):
                 row = answer.option - 1

@@ -86,11 +86,11 @@ def _rows(pane: Pane, cols: int) -> list[Row]:
         if is_rule(line.text, "╌", cols):
             start = at + 1
     for part in (pane.lines[start:], pane.lines):
-        marked = next((line for line in reversed(part) if line.text.lstrip().startswith("❯ ")), None)
-        if marked is None:
+        if not any(line.text.lstrip().startswith("❯ ") for line in part):
             continue
+        # Numbers first: what is said of an option may begin with a marker of its own.
         rows = numbered_rows(part, cols, columns=True)
-        if any(row.selected and row.line == marked.at for row in rows):
+        if any(row.selected for row in rows):
             return _with_free_text(rows, pane)
         return listed_rows(part, cols)
     return []
