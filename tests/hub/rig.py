@@ -107,7 +107,7 @@ class Puppet:
         self.factory.began.append(turn.prompt.text)
         return await self.factory.behave(turn)
 
-    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+    def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:

@@ -245,10 +245,11 @@ class Agent(Protocol):
         exception fails the turn; only ``TurnFailed`` has its text shown.
         """
 
-    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+    def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:
         """Around the recording of an answer: what a person types at the agent's terminal cannot get in between.
 
-        On leaving, the answer is recorded or was refused. Raises ``InputRefused`` when the person does not pause.
+        On leaving, the answer is recorded or was refused. Raises ``InputRefused`` when the person does not pause,
+        ``InvalidAnswer`` for what cannot be said to this agent.
         """
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:

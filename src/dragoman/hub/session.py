@@ -184,7 +184,7 @@ class Session(SessionLog):
         """
         self._admit(principal, Right.APPROVE)
         if decision in self.state.decisions:
-            async with self.ensure_agent().answering(decision):
+            async with self.ensure_agent().answering(decision, answer):
                 event = await self._take_answer(principal, decision, answer, via, question)
             return await self.acknowledged(event)
         raise await self.no_longer_open(decision)

@@ -85,7 +85,7 @@ class ScriptedAgent:
     def progressed(self, revision: DecisionRevised) -> None:
         """Nothing to do: a script goes on once its question is answered."""
 
-    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+    def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         """Nobody types at it."""
         return nullcontext()
 

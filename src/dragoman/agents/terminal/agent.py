@@ -315,8 +315,8 @@ class TerminalAgent:
     async def run_turn(self, turn: TurnContext) -> str | None:
         return await self._driver().run_turn(turn)
 
-    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self.driver is None else self.driver.answering(decision)
+    def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self.driver is None else self.driver.answering(decision, answer)
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         if self.driver is not None:

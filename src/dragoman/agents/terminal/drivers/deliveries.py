@@ -16,7 +16,7 @@ from dragoman.hub.turns import TurnBrokenOff, TurnContext, TurnFailed
 from .dialogs import OpenDialog
 from .gate import InputGate, PersonTyping
 from .groom import groomed_row
-from .hands import Hands, NotDelivered
+from .hands import Hands, NotDelivered, check_can_be_typed
 from .profile import GroomMode, Profile
 from .settings import DriverSettings
 from .watch import AgentWatch
@@ -148,8 +148,9 @@ class Deliveries:
     # Answers
 
     @contextlib.asynccontextmanager
-    async def answering(self, decision: str) -> AsyncIterator[None]:
+    async def answering(self, decision: str, answer: Answer) -> AsyncIterator[None]:
         """See ``Agent.answering``. An answer that gets recorded keeps the gate until it is carried out."""
+        check_can_be_typed(answer)
         dialogs = self._watch.dialogs
         if dialogs.open is None or dialogs.open.decision != decision:
             yield
@@ -222,6 +223,7 @@ class Deliveries:
         except (NotDelivered, InputRefused) as problem:
             why_not = str(problem)
             log.warning("session %s: an answer did not reach the dialog: %s", self._session.id, problem)
+            self._watch.dialogs.ask_again(decision)
         finally:
             self._gate.end(drop=why_not is None and last)
             self._came_out(decision, why_not)
@@ -237,7 +239,9 @@ class Deliveries:
 
     def dialog_opened(self, opened: OpenDialog) -> None:
         """Answer a dialog that needs no human, a moment after it was announced."""
-        if self._groom == "auto" and opened.shown is not None and groomed_row(opened.shown) is not None:
+        if self._groom != "auto" or opened.asked_again:
+            return
+        if opened.shown is not None and groomed_row(opened.shown) is not None:
             asyncio.get_running_loop().call_later(self._settings.groom_delay, self._groom_now, opened)
 
     def _groom_now(self, opened: OpenDialog) -> None:
@@ -250,7 +254,7 @@ class Deliveries:
 
     async def _answer_as_groom(self, decision: str, answer: Answer) -> None:
         try:
-            async with self.answering(decision):
+            async with self.answering(decision, answer):
                 self._session.settle_decision(decision, answer=answer, by="groom", via="groom")
         except InputRefused as problem:
             log.info("session %s: a set-up dialog is left to the person who types: %s", self._session.id, problem)

@@ -47,7 +47,9 @@ class OpenDialog:
         """When its present page was first seen on the screen."""
         self.missing_since: float | None = None
         self.given = 0
-        """Answers of a dialog of several questions that have been carried out."""
+        """Questions, of a dialog that has several, that lie behind the page on the screen."""
+        self.asked_again = False
+        """Whether an answer to it has failed before: nobody but a client answers it now."""
 
 
 class Dialogs:
@@ -151,6 +153,16 @@ class Dialogs:
         self._session.settle_decision(current.decision, reason=f"answered at the terminal ({by})")
         self._changed()
 
+    def ask_again(self, decision: str) -> None:
+        """An answer did not get to its dialog, which stands there still: it is a new decision, from its present page."""
+        current = self.open
+        if current is None or current.decision != decision or current.shown is None:
+            return
+        self._session.cancel_decision(decision, "its answer did not reach the agent")
+        again = self._begin(current.about, current.cause, current.opened, current.shown, asked_again=True)
+        if current.shown.tabs:
+            self._turn_page(again, current.shown, current.shown_at)
+
     def void(self, reason: str) -> None:
         """The program is gone, and its dialogs with it."""
         current, self.open = self.open, None
@@ -178,10 +190,12 @@ class Dialogs:
         cause = f"screen:{about.kind}" if known is None else f"hook:prompt({about.kind})"
         self._begin(about, cause, now, dialog)
 
-    def _begin(self, about: Dialog, cause: str, now: float, shown: ScreenDialog | None = None) -> None:
+    def _begin(
+        self, about: Dialog, cause: str, now: float, shown: ScreenDialog | None = None, *, asked_again: bool = False
+    ) -> OpenDialog:
         session = self._session
         current = OpenDialog(session.ids(), about, cause, now)
-        current.shown = shown
+        current.shown, current.asked_again = shown, asked_again
         turn = session.state.turn
         text = about.text or (shown.body if shown is not None else "") or about.tool or about.kind
         self._record(
@@ -204,6 +218,7 @@ class Dialogs:
         )
         self.open = current
         self._changed()
+        return current
 
     def _show(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
         current.shown, current.shown_at, current.missing_since = dialog, now, None
@@ -248,7 +263,7 @@ class Dialogs:
         current.shown, current.shown_at, current.missing_since = dialog, now, None
         total = len(current.about.questions) or len(dialog.tabs)
         position = next((at for at, tab in enumerate(dialog.tabs) if tab.current), total)
-        page = total if dialog.review else min(position, total)
+        current.given = page = total if dialog.review else min(position, total)
         known = _with_page(current.about.questions, dialog, position)
         opened = self._session.state.decisions.get(current.decision)
         ahead = opened is not None and opened.question_current < page

@@ -125,9 +125,9 @@ class AgentDriver:
         """Hand the prompt over and see the agent through to its end."""
         return await self._deliveries.run_turn(turn)
 
-    def answering(self, decision: str) -> AbstractAsyncContextManager[None]:
+    def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:
         """Around the recording of an answer: no key of a person is on its way to the dialog meanwhile."""
-        return self._deliveries.answering(decision)
+        return self._deliveries.answering(decision, answer)
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         """An outcome is durable: carry it out."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.agents.terminal.tui.choose import find_row, keys_to
 from dragoman.agents.terminal.tui.reading import ScreenDialog
+from dragoman.hub.errors import InvalidAnswer
 from dragoman.hub.events import Answer
 
 from .dialogs import OpenDialog
@@ -40,6 +41,19 @@ SETTLED = 0.3
 
 TRIES = 3
 """How often a marker is moved before it is given up."""
+
+
+def check_can_be_typed(answer: Answer) -> None:
+    """Raise ``InvalidAnswer`` for an answer that is a text and nothing else, and leaves nothing to type."""
+    for said in answer.answers or (answer,):
+        chosen = said.option is not None or said.accept is not None or said.choices
+        if said.text is not None and not chosen and not _typed(said):
+            raise InvalidAnswer("an answer by text needs a text: there is nothing to type in this one")
+
+
+def _typed(answer: Answer) -> str | None:
+    """The text that an answer gives, if it gives one: some clients send an empty one beside an option."""
+    return answer.text if answer.text is not None and _CONTROLS.sub("", answer.text).strip() else None
 
 
 class NotDelivered(Exception):
@@ -159,14 +173,15 @@ class Hands:
         if dialog is None:
             await self._answer_unread(opened, accept=bool(answer.accept or answer.option == 1))
             return
-        if dialog.enter_only or (not dialog.rows and answer.text is None):
+        text = _typed(answer)
+        if dialog.enter_only or (not dialog.rows and text is None):
             self._terminal.deliver(b"\r" if answer.accept is not False else b"\x1b")
-        elif answer.text is not None and (free := _free_row(dialog)) is not None:
+        elif text is not None and (free := _free_row(dialog)) is not None:
             await self._choose(opened, free)
-            await self._type(answer.text)
+            await self._type(text)
             self._terminal.deliver(b"\r")
         elif not dialog.rows:  # a field to type into: a sign-in code
-            await self._type(answer.text or "")
+            await self._type(text or "")
             self._terminal.deliver(b"\r")
         else:
             await self._choose(opened, self._wanted(opened, dialog, answer))
@@ -194,10 +209,11 @@ class Hands:
             await self._see_it_go(opened, dialog)
 
     async def _answer_page(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> None:
-        if answer.text is not None and answer.option is None:
+        text = _typed(answer)
+        if text is not None and answer.option is None:
             free = await self._row_for_text(opened, dialog)
             await self._choose(opened, free)
-            await self._type(answer.text)
+            await self._type(text)
             self._terminal.deliver(b"\r")
             return
         rows = [self._row_of_choice(dialog, choice) for choice in answer.choices]

@@ -198,8 +198,10 @@ class AgentWatch:
             self._fusion.unsay("status")
 
     def _reported(self, report: StatusReport) -> None:
-        asked = self._status is not None and self._status.state == "blocked"
-        self._status = report
+        before, self._status = self._status, report
+        asked = before is not None and before.state == "blocked"
+        # Some rest, by their own account, while they ask: their work is the first sign that they have been answered.
+        set_to_work = before is not None and report.state == "working" and before.state != "working"
         if report.state == "clear":
             self._fusion.unsay("status")
             return
@@ -207,7 +209,7 @@ class AgentWatch:
             about = _BLOCKED.get(report.kind or "", _BLOCKED[""])
             self.see(Sighting(source="status", state="prompt", cause=f"status:prompt({about.kind})", dialog=about))
             return
-        if asked:
+        if asked or set_to_work:
             self.dialogs.no_longer_asked(self._loop.time())
         state: Activity = "idle" if report.state in ("idle", "done") else report.state  # type: ignore[assignment]
         error = report.msg if state == "error" else None

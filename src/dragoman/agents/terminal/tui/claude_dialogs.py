@@ -196,8 +196,9 @@ def _permission(picture: Picture, pane: Pane, rows: list[Row]) -> ScreenDialog |
     tool = _TOOLS.get(title)
     if title == "Tool use" and any(_SEARCH.match(line.text) for line in shown):
         tool = "WebSearch"
-    # Tab turns the marked yes or no into a field for a remark: the dialog stays the same one.
-    words = [row.label.split(",")[0] for row in rows]
+    # Tab turns the plain yes or no, if it is marked, into a field for a remark: the dialog stays the same one.
+    ends = (0, len(rows) - 1)
+    words = [label.split(",")[0] if at in ends else label for at, label in enumerate(labels)]
     cursor = picture.cursor
     rows = [
         msgspec.structs.replace(row, free_text=True)

@@ -136,9 +136,12 @@ def _question(picture: Picture, inside: list[Line], shift: int) -> ScreenDialog 
 def _rows(picture: Picture, lines: Sequence[Line], shift: int) -> list[Row]:
     rows: list[Row] = []
     colours: list[object] = []
+    column = 0
     for line in lines:
         found = _NUMBERED.match(line.text)
-        if found is not None and int(found[2]) == len(rows) + 1:
+        # What is said of an option may begin with a number too, but stands deeper.
+        if found is not None and int(found[2]) == len(rows) + 1 and (not rows or found.start(2) <= column + 1):
+            column = found.start(2)
             label = found[5].removesuffix(" ✓").strip()
             checked = (found[4] or "").strip() != "" or found[5].endswith(" ✓")
             rows.append(Row(label, line.at, int(found[2]), checked=checked, free_text=label == _FREE))

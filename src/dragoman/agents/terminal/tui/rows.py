@@ -33,11 +33,23 @@ def numbered_rows(lines: Sequence[Line], width: int, *, columns: bool = False) -
 
     ``columns``: descriptions stand beside the labels. Empty without a marked row: what nobody can choose from is text.
     """
+    # What is said of an option may look like an option itself, but stands deeper.
+    columns_of_numbers = {found.start(4) for line in lines if (found := _NUMBERED.match(line.text)) is not None}
+    for column in sorted(columns_of_numbers):
+        rows = _rows_at(lines, column, width, columns=columns)
+        if any(row.number is not None for row in rows) and any(row.selected for row in rows):
+            return rows
+    return []
+
+
+def _rows_at(lines: Sequence[Line], column: int, width: int, *, columns: bool) -> list[Row]:
+    """The last list whose numbers stand in this column."""
     rows: list[Row] = []
     below: list[Line] = []
-    column = 0
     for line in reversed(lines):
         found = _NUMBERED.match(line.text)
+        if found is not None and found.start(4) > column + 1:
+            found = None
         if found is None:
             if (step := _step(line)) is not None:
                 rows.append(step)
@@ -48,19 +60,17 @@ def numbered_rows(lines: Sequence[Line], width: int, *, columns: bool = False) -
             continue
         number, at = int(found[4]), found.start(4)
         known = [row.number for row in rows if row.number is not None]
-        if known and (number != known[-1] - 1 or abs(at - column) > 1):
+        if at < column - 1 or (known and number != known[-1] - 1):
             break
         if not known:
             below = below if _belongs(below, found.start(5)) else []
-        column = at
+        if _holds_a_list(below[::-1]):
+            return []
         rows.append(_numbered_row(line, found, below[::-1], width, columns=columns))
         below = []
         if number <= 1:
             break
-    rows.reverse()
-    if not any(row.number is not None for row in rows) or not any(row.selected for row in rows):
-        return []
-    return rows
+    return rows[::-1]
 
 
 def listed_rows(lines: Sequence[Line], width: int) -> list[Row]:
@@ -144,6 +154,12 @@ def _label(said: str) -> tuple[str, str | None, bool]:
     if key is not None:
         said = said[: key.start()]
     return said.strip(), key[1].lower() if key is not None else None, checked
+
+
+def _holds_a_list(below: Sequence[Line]) -> bool:
+    """Whether a list of its own stands here: between an option and what is said of it there is no room."""
+    gap = next((at for at, line in enumerate(below) if blank(line.text)), len(below))
+    return any(_NUMBERED.match(line.text) for line in below[gap:])
 
 
 def _belongs(below: Sequence[Line], column: int) -> bool:
