@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.hub.errors import (
+    NOT_JSON,
     AlreadyRunning,
     Closed,
     InvalidRequest,
@@ -217,7 +218,7 @@ class TerminalAgent:
                 await self._launch(self._session.state.runs + 1)
             except BaseException as problem:
                 factory.running -= 1
-                if isinstance(problem, (OSError, msgspec.MsgspecError)):
+                if isinstance(problem, (OSError, *NOT_JSON)):
                     raise StorageUnavailable(f"what is kept for this session cannot be used: {problem}") from problem
                 raise
             self._started(self._session.state.runs + 1)
