@@ -14,7 +14,6 @@ from base64 import b64decode
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
-
 from dragoman.dialects.base import Outbox, Wire
 from dragoman.dialects.frames import ping_frame, text_frame
 from dragoman.dialects.reading import EventSource

@@ -81,7 +81,7 @@ class AgentDriver:
         more = dict(launch.environment)
         if self._profile.hooks and not plain:
             # Before the program runs: its first hook comes early.
-            self._socket = HookSocket(self._take_post)
+            self._socket = HookSocket(self._take_post, self._session.limits)
             await self._socket.open()
             more |= self._socket.environment()
         self._tail = LogTail(launch.log, from_end=launch.log_from_end) if launch.log is not None else None
