@@ -100,10 +100,71 @@ def test_what_cannot_be_asked_for(words: list[str], says: str) -> None:
     assert says in str(refusal.value)
 
 
-def test_an_agent_config_that_is_no_object(tmp_path: Path) -> None:
-    (tmp_path / "c").write_text("[]")
-    with pytest.raises(UseError, match="no JSON object"):
-        asked("--agent-config", str(tmp_path / "c"), "--agent", "claude", "--", "x")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[]",
+        b"\xff\xfe\0",
+        b'{"settings": {"model": "\xff"}}',
+        b'{"settings": {"model": "\\ud800"}}',
+        b'{"settings": 1}',
+        b'{"settings": {"hooks": [1]}}',
+        b'{"hooks": [1]}',
+        b'{"settings": {"permissions": {"allow": "x"}}}',
+        b'{"stop": 1}',
+        b'{"stop": {"mode": "never"}}',
+        b'{"start": {"shell": "echo"}}',
+        b'{"start": {"shell": ["a\\u0000b"]}}',
+        b'{"start": {"text": "' + b"x" * 70_000 + b'"}}',
+        b'{"settings": ' * 100_000,
+        b"{" + b'"a":[' * 500 + b"]" * 500 + b"}",
+        b" " * 2_000_000,
+    ],
+    ids=lambda data: repr(data[:40]),
+)
+def test_an_agent_config_that_cannot_be_used(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "c"
+    file.write_bytes(data)
+    with pytest.raises(UseError, match=r"\A--agent-config.{1,400}\Z"):
+        asked("--agent-config", str(file), "--agent", "claude", "--", "x")
+
+
+def test_an_agent_config_that_is_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UseError, match=r"\A--agent-config .*cannot be read.*\Z"):
+        asked("--agent-config", str(tmp_path), "--agent", "claude", "--", "x")
+
+
+def test_an_agent_config_may_come_through_a_pipe(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b'{"mcp": {}}')
+    os.close(writing)
+    made = asked("--agent-config", f"/dev/fd/{reading}", "--agent", "claude", "--", "x")
+    os.close(reading)
+    assert made.options["agent_config"] == {"mcp": {}}
+
+
+DRIVEN = ("--agent", "claude")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*DRIVEN, "--agent-config", "given", "--", "cat"],
+        [*DRIVEN, "--", "cat", "--settings", "given"],
+        [*DRIVEN, "--", "cat", '--settings={"hooks": [1]}'],
+        [*DRIVEN, "--resume", "given.jsonl", "--", "cat"],
+        [*DRIVEN, "--resume", os.fsdecode(b"\xff.jsonl"), "--", "cat"],
+        [*DRIVEN, "--", "cat", os.fsdecode(b"--settings=\xff")],
+    ],
+    ids=["agent config", "settings file", "settings", "resume", "resume of bytes", "settings file of bytes"],
+)
+def test_what_cannot_be_used_is_one_line_and_an_error_of_use(tmp_path: Path, words: list[str]) -> None:
+    for name in ("given", "given.jsonl"):
+        (tmp_path / name).write_bytes(b'{"sessionId": "\xff"}')
+    data = str(tmp_path / "data")
+    ended = dragoman("run", "--port", "0", "--data", data, "--log-level", "error", *words, cwd=tmp_path)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1), ended.stderr
+    assert ended.stderr.startswith("dragoman: ")
 
 
 def test_coops_settings_stand_between_the_file_and_ours(tmp_path: Path) -> None:

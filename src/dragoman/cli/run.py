@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import shutil
@@ -14,10 +13,12 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.terminal.drivers.agent_config import CONFIG_BYTES, parse_object
+from dragoman.agents.terminal.drivers.table import check_agent_config
 from dragoman.agents.terminal.tmux import check_attach
 from dragoman.hub.errors import HubError, InvalidRequest
 from dragoman.hub.events import Json
-from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG
+from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG, check_hook_settings
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.server.serve import Server, UseError
@@ -108,6 +109,12 @@ def asked_for(arguments: argparse.Namespace) -> Made:
     # What hooks are told can change while the agent runs: it is a setting.
     hooks = ((STOP_CONFIG, "stop"), (START_CONFIG, "start"))
     settings = {name: config.pop(key) for name, key in hooks if key in config}
+    try:
+        check_hook_settings(settings)
+        if config:
+            check_agent_config(agent, config)
+    except HubError as problem:
+        raise UseError(f"--agent-config: {problem}") from None
     if config and given["attach"] is not None:
         raise UseError("--agent-config: settings and mcp are for a program that we start, not for --attach")
     if config:
@@ -158,14 +165,12 @@ def _agent_config(file: str | None, agent: str) -> dict[str, Any]:
     if agent == "unknown":
         raise UseError("--agent-config needs --agent")
     try:
-        config = json.loads(Path(file).read_bytes())
+        with Path(file).open("rb") as opened:
+            return parse_object(opened.read(CONFIG_BYTES + 1), f"--agent-config {file!r}")
     except OSError as problem:
-        raise UseError(f"--agent-config: cannot read {file}: {problem.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UseError(f"--agent-config: {file} is not JSON") from None
-    if not isinstance(config, dict):
-        raise UseError(f"--agent-config: {file} holds no JSON object")
-    return config
+        raise UseError(f"--agent-config {file!r} cannot be read: {problem.strerror}") from None
+    except InvalidRequest as problem:
+        raise UseError(str(problem)) from None
 
 
 class Program:

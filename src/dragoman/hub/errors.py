@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from .events import Answer
+
+NOT_JSON = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What decoding raises for bytes or text that are not the JSON they should be: wrong, not UTF-8, nested too deep."""
 
 
 class HubError(Exception):

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from .errors import InvalidRequest, LimitReached
+from .errors import NOT_JSON, InvalidRequest, LimitReached
 from .events import Json
 
 STOP_CONFIG = "stop_config"
@@ -73,9 +73,16 @@ def start_config(settings: dict[str, Json]) -> StartConfig:
 def check_hook_settings(changes: dict[str, Json]) -> None:
     """Raise ``InvalidRequest`` or ``LimitReached`` for settings that no hook could be answered from."""
     stop_config(changes)
-    start_config(changes)
+    start = start_config(changes)
+    scripts = [start.shell, *(entry.shell for entry in start.event.values())]
+    if any("\0" in line for lines in scripts for line in lines):
+        raise InvalidRequest(f"{START_CONFIG}: a shell line cannot hold NUL")
     for name in (STOP_CONFIG, START_CONFIG):
-        if len(msgspec.json.encode(changes.get(name))) > CONFIG_BYTES:
+        try:
+            size = len(msgspec.json.encode(changes.get(name)))
+        except (TypeError, *NOT_JSON) as problem:
+            raise InvalidRequest(f"{name} holds what JSON cannot: {problem}") from problem
+        if size > CONFIG_BYTES:
             raise LimitReached(f"{name} is larger than {CONFIG_BYTES} bytes")
 
 

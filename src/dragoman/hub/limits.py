@@ -41,6 +41,12 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     prompt_bytes: int = 4 * 1024 * 1024
     """Length of one prompt, in UTF-8."""
 
+    hook_bytes: int = 4 * 1024 * 1024
+    """Length of what one hook posts; a longer one is left out, and its agent goes on. What a tool has read is in it."""
+
+    hook_values: int = 100_000
+    """JSON values in what one hook posts: each costs far more than its length."""
+
     retention_days: float = 0.0
     """Days after which a closed session's log is dropped; 0 keeps logs for ever."""
 

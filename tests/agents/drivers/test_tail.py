@@ -103,3 +103,9 @@ def test_a_large_log_is_read_in_steps(tmp_path: Path) -> None:
     assert 0 < first < 10_000
     assert tail.behind
     assert first + len(records(tail)) == 10_000
+
+
+def test_a_line_that_is_no_record_is_left_out(tmp_path: Path) -> None:
+    tail = LogTail(tmp_path / "log.jsonl")
+    append(tail.path, b'{"a":"\xff"}\n{"a":"\\ud800"}\n\0\n[1]\n' + b"[" * 10_000 + b'\n{"a":1}\n')
+    assert records(tail) == [{"a": 1}]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.hub.events import AgentStarted
+from dragoman.hub.limits import HubLimits
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.state import StopSignal
 
@@ -55,6 +56,15 @@ async def test_a_verdict_in_the_agents_own_form(play: Play, verdict: StopVerdict
             "seq": 0,
         }
     assert play.factory.stops == [{"stop_hook_active": True, "session_id": "s"}]
+
+
+@pytest.mark.parametrize("route", ["hooks/stop", "hooks/start"])
+async def test_a_hook_that_brings_too_many_values(play: Play, route: str) -> None:
+    many = [{}] * HubLimits().hook_values
+    status, code, message = (await play.post(route, {"data": {"x": many}})).error
+    assert (status, code) == (400, "BAD_REQUEST")
+    assert "hub.hook_values" in message
+    assert play.factory.stops == []
 
 
 @pytest.mark.parametrize("body", [{"event": "stop"}, {}, {"event": "stop", "data": None}])

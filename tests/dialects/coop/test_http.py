@@ -137,7 +137,9 @@ WITH_BODY = [path for path in POSTS if path != "shutdown"]
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"{'text':1}", b"\xff\xfe", b"[" * 100_000], ids=["cut", "quotes", "bytes", "deep"]
+    "body",
+    [b"{", b"{'text':1}", b"\xff\xfe", b'{"text":"\xff"}', b"[" * 100_000],
+    ids=["cut", "quotes", "bytes", "text", "deep"],
 )
 @pytest.mark.parametrize("path", WITH_BODY)
 def test_malformed_json_is_a_bad_request(server: Server, path: str, body: bytes):

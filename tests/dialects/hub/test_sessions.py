@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from dragoman.dialects.hub import HubDialectSettings
 from dragoman.hub.limits import HubLimits
 from dragoman.hub.permissions import LOCAL
@@ -76,6 +80,38 @@ async def test_a_session_that_cannot_be_started_is_not_kept(rig: Rig) -> None:
         )
         rows = (await link.ask("list"))["sessions"]
         assert (answer["type"] == "ok") == (len(rows) == 1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"settings": 1},
+        {"settings": {"hooks": [1]}},
+        {"settings": {"permissions": {"allow": {}}}},
+        {"hooks": {}},
+        {"mcp": []},
+    ],
+)
+async def test_a_config_that_no_agent_can_have_is_refused(rig: Rig, config: dict[str, Any]) -> None:
+    options = {"command": ["cat"], "agent_config": config}
+    async with rig.link() as link:
+        asked = {"kind": "terminal", "agent": "claude", "cwd": str(rig.folder), "options": options}
+        assert await link.refused("create", **asked) == "invalid_request"
+        assert (await rig.http("POST", "/sessions", asked)).code == (400, "invalid_request")
+        assert (await link.ask("list"))["sessions"] == []
+
+
+async def test_a_session_whose_settings_cannot_be_used_can_be_started_once_they_can(rig: Rig) -> None:
+    given = rig.folder / "given"
+    given.write_bytes(b"\xff\0")
+    command = ["sh", "-c", "exec cat", "sh", "--settings", "given"]
+    asked = {"kind": "terminal", "agent": "claude", "cwd": str(rig.folder), "options": {"command": command}}
+    assert (await rig.http("POST", "/sessions", asked)).code == (400, "invalid_request")
+    session = (await rig.http("POST", "/sessions", asked | {"start": False})).json["session"]
+    assert (await rig.http("POST", f"/sessions/{session}/start")).code == (400, "invalid_request")
+    given.write_text("{}")
+    assert (await rig.http("POST", f"/sessions/{session}/start")).status == 200
+    assert (await rig.http("GET", f"/sessions/{session}/screen")).status == 200
 
 
 async def test_lists_are_filtered_and_bounded_newest_last(make_rig: MakeRig) -> None:

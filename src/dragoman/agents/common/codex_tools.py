@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json, Problem, ToolCalled, ToolEnded
 
 from .asking import asks, dialog_about
@@ -34,7 +35,7 @@ def _arguments(payload: dict[str, Any]) -> Json:
         return given
     try:
         return _decode(given)
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return given  # a patch is given as it is
 
 

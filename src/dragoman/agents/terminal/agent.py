@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.hub.errors import (
+    NOT_JSON,
     AlreadyRunning,
     Closed,
     InvalidRequest,
@@ -43,6 +44,7 @@ from dragoman.hub.state import Executor
 from dragoman.hub.turns import TurnContext
 
 from .drivers.driver import AgentDriver
+from .drivers.hook_folder import sweep_hook_folders
 from .drivers.profile import GroomMode
 from .drivers.table import check_driver_options, make_driver
 from .environment import child_environment
@@ -140,7 +142,9 @@ class TerminalFactory:
         return Shelf(self._folder / session)
 
     async def sweep(self, kept: Collection[str]) -> Collection[str]:
-        await asyncio.get_running_loop().run_in_executor(None, sweep_shelves, self._folder, kept)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, sweep_shelves, self._folder, kept)
+        await loop.run_in_executor(None, sweep_hook_folders)
         markers = {process.marker for process in await self.processes.read()}
         return [session for session in kept if session in markers]
 
@@ -217,7 +221,7 @@ class TerminalAgent:
                 await self._launch(self._session.state.runs + 1)
             except BaseException as problem:
                 factory.running -= 1
-                if isinstance(problem, (OSError, msgspec.MsgspecError)):
+                if isinstance(problem, (OSError, *NOT_JSON)):
                     raise StorageUnavailable(f"what is kept for this session cannot be used: {problem}") from problem
                 raise
             self._started(self._session.state.runs + 1)

@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.permissions import Principal
 from dragoman.hub.ports import Terminal
 from dragoman.hub.session import Session
@@ -44,7 +45,7 @@ class Call:
         """The JSON body, typed. Raises ``Refused`` (BAD_REQUEST)."""
         try:
             return msgspec.json.decode(await self.request.body(), type=shape)
-        except (msgspec.MsgspecError, RecursionError) as problem:
+        except NOT_JSON as problem:
             raise Refused(wire.Error(code="BAD_REQUEST", message=f"invalid body: {problem}")) from problem
 
     def number(self, name: str, default: int | None) -> int | None:

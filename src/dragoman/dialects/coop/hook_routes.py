@@ -12,9 +12,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from dragoman.hub.errors import Unsupported
+from dragoman.hub.errors import LimitReached, Unsupported
 from dragoman.hub.events import Json
 from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG, StartConfig, StopConfig, start_config, stop_config
+from dragoman.hub.hook_payload import check_hook_payload
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import Hooks, Terminal
 from dragoman.hub.session import Session
@@ -40,9 +41,17 @@ class HookBody(msgspec.Struct, frozen=True):
     data: Any = None
 
 
+async def _posted(call: Call) -> HookBody:
+    try:
+        check_hook_payload(await call.request.body(), call.session.limits)
+    except LimitReached as problem:
+        raise Refused(wire.Error(code="BAD_REQUEST", message=str(problem))) from problem
+    return await call.body(HookBody)
+
+
 async def stop(call: Call) -> Response:
     """May the agent stop? Says so in the agent's own form."""
-    body = await call.body(HookBody)
+    body = await _posted(call)
     verdict = await _hooks(call.session).stop({} if body.data is None else body.data)
     said: dict[str, str | None] = {}
     if verdict.type == "blocked":
@@ -54,16 +63,16 @@ async def stop(call: Call) -> Response:
 
 async def resolve(call: Call) -> Response:
     """Any JSON allows the next stop."""
-    body: Json = await call.body(Any)
     if len(await call.request.body()) > SIGNAL_BYTES:
         raise Refused(wire.Error(code="BAD_REQUEST", message=f"the signal is larger than {SIGNAL_BYTES} bytes"))
+    body: Json = await call.body(Any)
     await _hooks(call.session).signal(call.principal, body)
     return as_json({"accepted": True})
 
 
 async def start(call: Call) -> Response:
     """The script to run."""
-    body = await call.body(HookBody)
+    body = await _posted(call)
     return PlainTextResponse(await _hooks(call.session).start({} if body.data is None else body.data))
 
 

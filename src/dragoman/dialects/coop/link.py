@@ -14,12 +14,10 @@ from base64 import b64decode
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from dragoman.dialects.base import Outbox, Wire
 from dragoman.dialects.frames import ping_frame, text_frame
 from dragoman.dialects.reading import EventSource
-from dragoman.hub.errors import HubError
+from dragoman.hub.errors import NOT_JSON, HubError
 from dragoman.hub.events import AgentExited, SessionClosed
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import Terminal
@@ -90,7 +88,7 @@ class CoopLink:
             return
         try:
             decoded = wire.decode(message)
-        except (msgspec.MsgspecError, RecursionError):
+        except NOT_JSON:
             self._say(INVALID)
             return
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,10 @@ import msgspec
 
 from dragoman.agents.common.logs import read_claude_line
 from dragoman.agents.common.observation import Observation
-from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.errors import NOT_JSON, InvalidRequest
 
+from .agent_config import merged, parse_settings, read_settings, with_hooks
+from .files import open_regular
 from .hook_answers import SEND
 from .profile import Launch, LaunchContext, home_of, newest
 from .tail import MAX_LINE
@@ -47,7 +48,7 @@ class Claude:
     """See the module."""
 
     name = "claude"
-    hooked = True
+    hooks: tuple[str, ...] = HOOKS
     settles = 0.3
     interrupt: tuple[str, ...] = ("escape",)
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-u", "ctrl-c")
@@ -66,8 +67,8 @@ class Claude:
             arguments += ["--session-id", context.agent_session]
         if not context.plain:
             arguments += ["--settings", str(self._write_settings(context))]
-            if "mcp" in context.config:
-                path = write_private(context.folder / "mcp.json", {"mcpServers": context.config["mcp"]})
+            if context.config.mcp is not None:
+                path = write_private(context.folder / "mcp.json", {"mcpServers": context.config.mcp})
                 arguments += ["--mcp-config", str(path)]
         log = None if session is None else projects(context.environment, context.cwd) / f"{session}.jsonl"
         return Launch(arguments=tuple(arguments), log=log, log_from_end=from_end)
@@ -80,15 +81,16 @@ class Claude:
         return read_claude_line(record)
 
     def _write_settings(self, context: LaunchContext) -> Path:
-        settings = merged(_given_settings(context.command, context.cwd), dict(context.config.get("settings") or {}))
-        hooks = dict(settings.get("hooks") or {})
-        for event in HOOKS:
-            ours = {"matcher": "", "hooks": [{"type": "command", "command": context.hook_command(event)}]}
-            hooks[event] = [*hooks.get(event, ()), ours]
+        settings = merged(_given_settings(context.command, context.cwd), context.config.settings or {})
         permissions = dict(settings.get("permissions") or {})
-        permissions["allow"] = [*permissions.get("allow", ()), f"Bash({SEND}:*)", "Bash(dragoman send:*)"]
+        permissions["allow"] = [*(permissions.get("allow") or ()), f"Bash({SEND}:*)", "Bash(dragoman send:*)"]
+
+        def ours(event: str) -> dict[str, Any]:
+            return {"matcher": "", "hooks": [{"type": "command", "command": context.hook_command(event)}]}
+
         return write_private(
-            context.folder / "claude-settings.json", {**settings, "hooks": hooks, "permissions": permissions}
+            context.folder / "claude-settings.json",
+            with_hooks({**settings, "permissions": permissions}, self.hooks, ours),
         )
 
 
@@ -97,14 +99,6 @@ def projects(environment: Mapping[str, str], cwd: str) -> Path:
     base = environment.get("CLAUDE_CONFIG_DIR")
     folder = Path(base) if base else home_of(environment) / ".claude"
     return folder / "projects" / re.sub(r"[^A-Za-z0-9-]", "-", os.path.realpath(cwd))
-
-
-def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Two settings: the second wins, but hooks of both are kept, the first's before."""
-    hooks = {**first.get("hooks", {})}
-    for event, entries in (second.get("hooks") or {}).items():
-        hooks[event] = [*hooks.get(event, ()), *entries]
-    return {**first, **second, **({"hooks": hooks} if hooks else {})}
 
 
 def _given_settings(command: Sequence[str], cwd: str) -> dict[str, Any]:
@@ -117,11 +111,18 @@ def _given_settings(command: Sequence[str], cwd: str) -> dict[str, Any]:
             given = word.partition("=")[2]
     if not given:
         return {}
+    what = f"--settings {_short(given)}"
+    if given.lstrip().startswith("{"):
+        return parse_settings(given, what, HOOKS)
     try:
-        text = given if given.lstrip().startswith("{") else Path(cwd, given).read_text()
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as problem:
-        raise InvalidRequest(f"--settings {given!r} cannot be read: {problem}") from problem
+        return read_settings(Path(cwd, given), what, HOOKS)
+    except FileNotFoundError as problem:
+        raise InvalidRequest(f"{what} cannot be read: there is no such file") from problem
+
+
+def _short(text: str) -> str:
+    """For a message: what may be a whole file of JSON."""
+    return repr(text if len(text) <= 200 else f"{text[:200]}…")
 
 
 def _resumed(context: LaunchContext) -> str:
@@ -143,21 +144,31 @@ def _resumed(context: LaunchContext) -> str:
 
 
 def _session_in(path: Path) -> str | None:
+    """The id in a transcript, which names it near its beginning."""
     try:
-        if not path.is_file():
-            raise InvalidRequest(f"{str(path)!r} is no file: give the path of a transcript")
-        with path.open("rb") as file:
-            while line := file.readline(MAX_LINE):
-                try:
-                    record = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                for key in ("sessionId", "conversationId"):
-                    if isinstance(record, dict) and isinstance(record.get(key), str):
-                        return str(record[key])
-    except (OSError, ValueError) as problem:
-        raise InvalidRequest(f"{str(path)!r} cannot be read: {problem}") from problem
+        with open_regular(path) as file:
+            left = MAX_LINE
+            while line := file.readline(left):
+                left -= len(line)
+                session = _session_of(line)
+                if session is not None:
+                    return session
+    except OSError as problem:
+        raise InvalidRequest(f"{str(path)!r} cannot be read: {problem.strerror}; give a transcript") from problem
+    except ValueError as problem:
+        raise InvalidRequest(f"{str(path)!r} is no path; give a transcript's") from problem
     return None
+
+
+def _session_of(line: bytes) -> str | None:
+    try:
+        record = msgspec.json.decode(line)
+    except NOT_JSON:
+        return None
+    if not isinstance(record, dict):
+        return None
+    names = (record.get(key) for key in ("sessionId", "conversationId"))
+    return next((name for name in names if isinstance(name, str)), None)
 
 
 def _is_flag(word: str, flags: Sequence[str]) -> bool:

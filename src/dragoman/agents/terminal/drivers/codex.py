@@ -11,8 +11,9 @@ import msgspec
 
 from dragoman.agents.common.logs import read_codex_line
 from dragoman.agents.common.observation import Observation
-from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.errors import NOT_JSON, InvalidRequest
 
+from .files import open_regular
 from .profile import Launch, LaunchContext, home_of, newest
 
 _HEAD = 64 * 1024
@@ -23,7 +24,7 @@ class Codex:
     """See the module. Hooks would need the user's trust or its bypass, so none are installed."""
 
     name = "codex"
-    hooked = False
+    hooks: tuple[str, ...] = ()
     settles = 1.0
     interrupt: tuple[str, ...] = ("escape",)
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-c")
@@ -49,10 +50,10 @@ class Codex:
 def _folder_of(path: Path) -> str | None:
     """The working folder that a rollout's first record names."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             line = file.readline(_HEAD)
         record = msgspec.json.decode(line, type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *NOT_JSON):
         return None  # not written yet, or none of ours to read: it is looked at again
     payload = record.get("payload")
     cwd = payload.get("cwd") if isinstance(payload, dict) else None

@@ -17,6 +17,7 @@ from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
 from dragoman.hub.turns import TurnContext
 
+from .agent_config import agent_config
 from .deliveries import Deliveries
 from .dialogs import OpenDialog
 from .hook_answers import HookAnswers, stop_reply
@@ -72,15 +73,15 @@ class AgentDriver:
                 environment=environment,
                 agent_session=self._session.ids(),
                 resume=self._resume,
-                config=self._config,
+                config=agent_config(self._config, self._profile.hooks),
                 plain=plain,
                 hook_command=hook_command,
             )
         )
         more = dict(launch.environment)
-        if self._profile.hooked and not plain:
+        if self._profile.hooks and not plain:
             # Before the program runs: its first hook comes early.
-            self._socket = HookSocket(self._take_post)
+            self._socket = HookSocket(self._take_post, self._session.limits)
             await self._socket.open()
             more |= self._socket.environment()
         self._tail = LogTail(launch.log, from_end=launch.log_from_end) if launch.log is not None else None

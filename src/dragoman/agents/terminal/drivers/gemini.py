@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from dragoman.agents.common.logs import read_gemini_line, read_qwen_line
 from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import InvalidRequest
 
-from .claude import merged, write_private
+from .agent_config import merged, read_settings, with_hooks
+from .claude import write_private
 from .profile import Launch, LaunchContext
 
 GEMINI_HOOKS = (
@@ -42,27 +41,27 @@ class Gemini:
     """See the module."""
 
     name = "gemini"
-    hooked = True
+    hooks: tuple[str, ...] = GEMINI_HOOKS
     settles = 0.3
     interrupt: tuple[str, ...] = ("escape",)
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-c")
 
     _variable = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
-    _hooks = GEMINI_HOOKS
 
     def launch(self, context: LaunchContext) -> Launch:
         if context.resume is not None:
             raise InvalidRequest("resume works with claude only")
         if context.plain:
             return Launch()
-        settings = merged(self._given(context), dict(context.config.get("settings") or {}))
-        if "mcp" in context.config:
-            settings["mcpServers"] = context.config["mcp"]
-        hooks = dict(settings.get("hooks") or {})
-        for event in self._hooks:
+        settings = merged(self._given(context), context.config.settings or {})
+        if context.config.mcp is not None:
+            settings["mcpServers"] = context.config.mcp
+
+        def ours(event: str) -> dict[str, Any]:
             command = {"type": "command", "name": f"dragoman-{event}", "command": context.hook_command(event)}
-            hooks[event] = [*hooks.get(event, ()), {"matcher": "*", "hooks": [command]}]
-        path = write_private(context.folder / f"{self.name}-settings.json", {**settings, "hooks": hooks})
+            return {"matcher": "*", "hooks": [command]}
+
+        path = write_private(context.folder / f"{self.name}-settings.json", with_hooks(settings, self.hooks, ours))
         return Launch(environment={self._variable: str(path)})
 
     def find_log(self, environment: Mapping[str, str], cwd: str, since: float) -> Path | None:
@@ -77,11 +76,9 @@ class Gemini:
         if not path:
             return {}
         try:
-            return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
+            return read_settings(Path(path), f"{self._variable} {path!r}", self.hooks)
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.MsgspecError) as problem:
-            raise InvalidRequest(f"{self._variable} {path!r} cannot be read: {problem}") from problem
 
 
 class Qwen(Gemini):
@@ -89,7 +86,7 @@ class Qwen(Gemini):
 
     name = "qwen"
     _variable = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
-    _hooks = QWEN_HOOKS
+    hooks = QWEN_HOOKS
 
     def read_record(self, record: dict[str, Any]) -> Observation:
         return read_qwen_line(record)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 
-CONNECT = 1.0
+CONNECT = 5.0
+AGAIN = 0.02
 ANSWER = 30.0
 
 
@@ -25,24 +26,19 @@ def main() -> None:
         return
     try:
         data = json.loads(text) if text.strip() else {}
-        answer = post(path, {"secret": secret, "event": event, "at": began, "data": data})
-    except (OSError, ValueError):
+        obey(post(path, {"secret": secret, "event": event, "at": began, "data": data}))
+    except Exception:  # noqa: BLE001  whatever it was, it must not be the agent's trouble
         return
-    script = answer.get("script")
-    if script:
-        sys.stdout.flush()
-        subprocess.run(["sh", "-c", script], stdin=subprocess.DEVNULL, check=False)
-    if answer.get("print"):
-        sys.stdout.write(answer["print"])
 
 
 def post(path: str, message: object) -> "dict[str, str]":
     """Send one line, read one line."""
+    # Half a character, as in a text that the agent has cut, is no UTF-8: it becomes a question mark.
+    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     with socket.socket(socket.AF_UNIX) as link:
-        link.settimeout(CONNECT)
-        link.connect(path)
+        connect(link, path)
         link.settimeout(ANSWER)
-        link.sendall(json.dumps(message).encode() + b"\n")
+        link.sendall(line)
         reply = b""
         while not reply.endswith(b"\n"):
             part = link.recv(65536)
@@ -51,6 +47,28 @@ def post(path: str, message: object) -> "dict[str, str]":
             reply += part
     answer = json.loads(reply) if reply else {}
     return answer if isinstance(answer, dict) else {}
+
+
+def connect(link: socket.socket, path: str) -> None:
+    """Be let in; a server that has no room at this moment is asked again for ``CONNECT`` seconds."""
+    link.settimeout(CONNECT)
+    until = time.monotonic() + CONNECT
+    while True:
+        try:
+            return link.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(AGAIN)
+
+
+def obey(answer: "dict[str, str]") -> None:
+    """Run and print what the server says."""
+    if answer.get("script"):
+        subprocess.run(["sh", "-c", answer["script"]], stdin=subprocess.DEVNULL, check=False)
+    if answer.get("print"):
+        sys.stdout.buffer.write(answer["print"].encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

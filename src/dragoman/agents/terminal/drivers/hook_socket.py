@@ -9,21 +9,24 @@ import logging
 import os
 import secrets
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 
-from dragoman.hub.errors import HubError
+from dragoman.agents.terminal.paced_log import PacedLog
+from dragoman.hub.errors import NOT_JSON, HubError, LimitReached
 from dragoman.hub.events import Json
+from dragoman.hub.hook_payload import check_hook_payload
+from dragoman.hub.limits import HubLimits
+
+from .hook_folder import HookFolder
 
 log = logging.getLogger("dragoman.terminal")
 
-MAX_PAYLOAD = 16 * 1024 * 1024
-"""Bytes of one hook's payload."""
+BACKLOG = 1024
+"""Hooks that may wait to be let in: an agent may run hundreds at once."""
 
 POST_LIMIT = 5.0
 """Seconds in which a payload must have come."""
@@ -56,15 +59,18 @@ _encoder = msgspec.json.Encoder()
 class HookSocket:
     """Listens for one session's hooks; ``take`` answers each. Close it when the session's program is gone."""
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: Take, limits: HubLimits | None = None) -> None:
+        """``limits.hook_bytes`` and ``hook_values`` bound a post. Raises ``OSError``."""
         self._take = take
-        self._folder = tempfile.mkdtemp(prefix="dragoman-hooks-")  # 0700; a path in the data folder may be too long
+        self._limits = limits or HubLimits()
+        self._folder = HookFolder()
+        self._said = PacedLog(log)
         self._secret = secrets.token_urlsafe(24)
         self._server: asyncio.Server | None = None
 
     @property
     def path(self) -> str:
-        return os.path.join(self._folder, "hooks.sock")  # noqa: PTH118  the environment wants a string
+        return self._folder.socket
 
     def proves(self, secret: str) -> bool:
         """Whether this is this session's secret."""
@@ -76,7 +82,9 @@ class HookSocket:
 
     async def open(self) -> None:
         """Listen. Must be open before the agent starts: its first hook comes early."""
-        self._server = await asyncio.start_unix_server(self._serve, self.path, limit=MAX_PAYLOAD)
+        self._server = await asyncio.start_unix_server(
+            self._serve, self.path, limit=self._limits.hook_bytes, backlog=BACKLOG
+        )
         os.chmod(self.path, 0o600)  # noqa: PTH101
 
     def close(self) -> None:
@@ -84,28 +92,39 @@ class HookSocket:
         if self._server is not None:
             self._server.close()
             self._server = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
+        self._said.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         reply = Reply()
         try:
             async with asyncio.timeout(POST_LIMIT):
-                line = await reader.readline()
+                line = await self._line(reader)
+            check_hook_payload(line, self._limits)
             post = _decoder.decode(line)
             if self.proves(post.secret):
                 reply = await self._take(post)
             else:
-                log.warning("a hook came with a wrong secret and is not taken")
-        except (msgspec.MsgspecError, RecursionError, ValueError, TimeoutError) as problem:
-            log.warning("a hook's post cannot be read: %s", problem)
+                self._said.warn("secret", "a hook came with a wrong secret and is not taken")
+        except (*NOT_JSON, TimeoutError, OSError) as problem:
+            self._said.warn("unreadable", f"a hook's post cannot be read: {problem}")
         except HubError as problem:
-            log.warning("a hook is not taken: %s", problem)
+            self._said.warn(problem.code, f"a hook is not taken: {problem}")
         except Exception:
             log.exception("a hook is not taken")
         with contextlib.suppress(OSError):
             writer.write(_encoder.encode(reply) + b"\n")
             await writer.drain()
         writer.close()
+
+    async def _line(self, reader: asyncio.StreamReader) -> bytes:
+        """What was posted. Raises ``LimitReached`` without having read it all."""
+        try:
+            return await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as problem:
+            return problem.partial
+        except asyncio.LimitOverrunError as problem:
+            raise LimitReached(f"a hook brings more than {self._limits.hook_bytes} bytes (hub.hook_bytes)") from problem
 
 
 def hook_command(event: str) -> str:

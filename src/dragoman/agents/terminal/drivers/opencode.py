@@ -16,7 +16,7 @@ class OpenCode:
     """See the module."""
 
     name = "opencode"
-    hooked = False
+    hooks: tuple[str, ...] = ()
     settles = 0.5
     interrupt: tuple[str, ...] = ("escape", "escape")
     clear: tuple[str, ...] = ("ctrl-u", "ctrl-c")

@@ -10,6 +10,8 @@ import msgspec
 
 from dragoman.agents.common.observation import Observation
 
+from .agent_config import AgentConfig
+
 GroomMode = Literal["auto", "manual", "pristine"]
 """What becomes of set-up dialogs that need no human: ``auto`` answers them, ``manual`` leaves them to clients,
 ``pristine`` also leaves the agent's own settings alone."""
@@ -29,7 +31,7 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     agent_session: str
     resume: str | None = None
-    config: Mapping[str, Any] = {}
+    config: AgentConfig = AgentConfig()
     plain: bool = False
     hook_command: Callable[[str], str]
 
@@ -48,8 +50,8 @@ class Profile(Protocol):
 
     name: str
 
-    hooked: bool
-    """Whether its hooks tell when it works and when it is done."""
+    hooks: tuple[str, ...]
+    """The hooks that are installed, by its own names; none where they cannot be."""
 
     settles: float
     """Seconds for which its input box must have stood there before it is ready at its start: some draw the box, call

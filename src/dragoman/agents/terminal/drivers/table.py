@@ -9,6 +9,7 @@ from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.session import Session
 
+from .agent_config import agent_config
 from .claude import Claude
 from .codex import Codex
 from .driver import AgentDriver
@@ -45,5 +46,12 @@ def check_driver_options(agent: str, *, groom: GroomMode, config: Mapping[str, A
         raise InvalidRequest("resume works with claude only")
     if resume is not None and groom == "pristine":
         raise InvalidRequest("resume needs hooks, and pristine installs none")
-    if config and agent not in PROFILES:
+    if config:
+        check_agent_config(agent, config)
+
+
+def check_agent_config(agent: str, config: Mapping[str, Any]) -> None:
+    """Raise ``InvalidRequest`` for a config that this agent could not be launched with."""
+    if agent not in PROFILES:
         raise InvalidRequest(f"agent_config is for {', '.join(PROFILES)}, not for {agent!r}")
+    agent_config(config, PROFILES[agent].hooks)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from dragoman.hub.errors import NOT_JSON
+
+from .files import open_regular
 
 log = logging.getLogger("dragoman.terminal")
 
@@ -50,20 +53,12 @@ class LogTail:
     def _read(self) -> bytes:
         try:
             # The path may come from a hook, and so from anything that the agent runs: never wait for what it names.
-            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            with open_regular(self.path) as file:
+                if os.fstat(file.fileno()).st_size < self._offset:  # cut: it begins anew
+                    self._offset, self._partial = 0, b""
+                data = os.pread(file.fileno(), READ_AT_ONCE, self._offset)
         except (OSError, ValueError):  # ValueError: no path at all, with a NUL in it
             return b""
-        try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
-                return b""
-            if found.st_size < self._offset:  # cut: it begins anew
-                self._offset, self._partial = 0, b""
-            data = os.pread(fd, READ_AT_ONCE, self._offset)
-        except OSError:
-            return b""
-        finally:
-            os.close(fd)
         self._offset += len(data)
         return data
 
@@ -73,7 +68,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         record = _decode(line)
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return None  # damaged, or no JSON at all: the log is the agent's own and may hold anything
     return record if isinstance(record, dict) else None
 

@@ -1,0 +1,113 @@
+"""The folder of one session's hook socket, and what becomes of those whose server was killed.
+
+It lies where temporary files do: a path in the data folder may be too long for a socket. A lock in it is held as long
+as its server lives, and given back by the kernel however that ends, as the data folder's is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+log = logging.getLogger("dragoman.terminal")
+
+PREFIX = "dragoman-hooks-"
+LOCK, SOCKET = "lock", "hooks.sock"
+
+
+class HookFolder:
+    """Made 0700 and locked; ``close`` removes it. Raises ``OSError``."""
+
+    def __init__(self) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        try:
+            self._lock = _locked(self._path)
+        except OSError:
+            self._path.rmdir()
+            raise
+
+    @property
+    def socket(self) -> str:
+        """The path of the socket in it."""
+        return str(self._path / SOCKET)
+
+    def close(self) -> None:
+        """Remove it with what is ours in it. May be called again."""
+        for name in (SOCKET, LOCK):
+            with contextlib.suppress(OSError):
+                (self._path / name).unlink()
+        with contextlib.suppress(OSError):
+            self._path.rmdir()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _locked(folder: Path) -> int | None:
+    """Put a lock there that is held from the moment it can be seen."""
+    draft = folder / f".{secrets.token_hex(4)}"
+    lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(folder / LOCK)
+    except OSError:
+        os.close(lock)
+        draft.unlink(missing_ok=True)
+        raise
+    return lock
+
+
+def sweep_hook_folders(within: Path | None = None) -> None:
+    """Remove the folders of servers that are no more; ``within`` the folder of temporary files.
+
+    Only what is proven to be one: our name, this user's, closed to others, no link, nothing in it that is not ours, and
+    a lock that nobody holds. Blocks on the disk.
+    """
+    place = within or Path(tempfile.gettempdir())
+    try:
+        names = [name for name in os.listdir(place) if name.startswith(PREFIX)]  # noqa: PTH208  half the cost of Paths
+    except OSError:
+        return
+    for name in names:
+        try:
+            _remove_if_forsaken(place / name)
+        except OSError as problem:
+            log.debug("%s is left: %s", place / name, problem)
+
+
+def _remove_if_forsaken(path: Path) -> None:
+    with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        found = os.fstat(folder)
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
+            return
+        if not set(os.listdir(folder)) <= {LOCK, SOCKET}:  # noqa: PTH208  by its descriptor: it cannot be exchanged
+            return
+        with _opened(LOCK, os.O_RDWR | os.O_NONBLOCK, within=folder) as lock:
+            held = os.fstat(lock)
+            if not stat.S_ISREG(held.st_mode) or held.st_uid != os.geteuid():
+                return
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # its server lives
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(SOCKET, dir_fd=folder)
+            os.unlink(LOCK, dir_fd=folder)
+        path.rmdir()
+
+
+@contextlib.contextmanager
+def _opened(path: Path | str, flags: int, *, within: int | None = None) -> Iterator[int]:
+    """A descriptor, never by way of a link. Raises ``OSError``."""
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,32 @@
+"""How much a hook may bring, measured before it is taken apart."""
+
+from __future__ import annotations
+
+from .errors import LimitReached
+from .limits import HubLimits
+
+
+def check_hook_payload(raw: bytes, limits: HubLimits) -> None:
+    """Raise ``LimitReached`` for JSON that is too long, or of too many values.
+
+    Text costs next to nothing, be it megabytes of a file; what stalls everybody is to make an object of each of a
+    million ``{}``. No thread would help: the interpreter is held until the last of them is made.
+    """
+    if len(raw) > limits.hook_bytes:
+        raise LimitReached(f"a hook brings more than {limits.hook_bytes} bytes (hub.hook_bytes)")
+    if _holds_more(raw, limits.hook_values):
+        raise LimitReached(f"a hook brings more than {limits.hook_values} values (hub.hook_values)")
+
+
+def _holds_more(raw: bytes, most: int) -> bool:
+    """Whether there are more than so many values, as counted by what opens or parts them."""
+    if _opening(raw) <= most:
+        return False
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 4 * most:  # names and texts: a value has at most one of each
+        return True
+    return _opening(b"".join(bare.split(b'"')[::2])) > most
+
+
+def _opening(raw: bytes) -> int:
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")

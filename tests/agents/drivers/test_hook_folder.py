@@ -1,0 +1,156 @@
+"""Whose folder goes when a server starts: that of a server that was killed, and no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.agents.terminal.drivers.hook_folder import LOCK, PREFIX, SOCKET, HookFolder, sweep_hook_folders
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def made(place: Path, name: str = "x") -> Path:
+    """What a killed server leaves: nobody holds the lock."""
+    folder = place / f"{PREFIX}{name}"
+    folder.mkdir(mode=0o700)
+    (folder / LOCK).touch(mode=0o600)
+    (folder / SOCKET).touch()
+    return folder
+
+
+def test_what_nobody_holds_is_removed(place: Path) -> None:
+    folder = made(place)
+    sweep_hook_folders()
+    assert not folder.exists()
+
+
+def test_what_this_server_holds_is_left_until_it_is_closed(place: Path) -> None:
+    folder = HookFolder()
+    (place_of,) = place.iterdir()
+    assert {path.name for path in place_of.iterdir()} == {LOCK}
+    sweep_hook_folders()
+    assert (place_of / LOCK).exists()
+    folder.close()
+    folder.close()
+    assert list(place.iterdir()) == []
+
+
+@pytest.fixture
+def another(place: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has such a folder."""
+    code = """
+import sys
+from dragoman.agents.terminal.drivers.hook_folder import HookFolder
+folder = HookFolder()
+print(folder.socket, flush=True)
+sys.stdin.read()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(place)},
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_another_servers_goes_once_it_was_killed_and_not_before(another: subprocess.Popen[str]) -> None:
+    assert another.stdout is not None
+    folder = Path(another.stdout.readline().strip()).parent
+    sweep_hook_folders()
+    assert folder.exists()
+    another.send_signal(signal.SIGKILL)
+    another.wait()
+    sweep_hook_folders()
+    assert not folder.exists()
+
+
+def _more_in_it(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def _no_lock(folder: Path) -> None:
+    (folder / LOCK).unlink()
+
+
+def _linked_lock(folder: Path) -> None:
+    (folder / LOCK).unlink()
+    (folder.parent / "precious").touch()
+    (folder / LOCK).symlink_to(folder.parent / "precious")
+
+
+def _piped_lock(folder: Path) -> None:
+    (folder / LOCK).unlink()
+    os.mkfifo(folder / LOCK)
+
+
+def _open_to_others(folder: Path) -> None:
+    folder.chmod(0o755)
+
+
+def _another_name(folder: Path) -> None:
+    folder.rename(folder.with_name("dragoman-hook"))
+
+
+def _a_link(folder: Path) -> None:
+    folder.rename(folder.with_name("target"))
+    folder.symlink_to(folder.with_name("target"))
+
+
+def _a_folder_for_a_socket(folder: Path) -> None:
+    (folder / SOCKET).unlink()
+    (folder / SOCKET).mkdir()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _more_in_it,
+        _no_lock,
+        _linked_lock,
+        _piped_lock,
+        _open_to_others,
+        _another_name,
+        _a_link,
+        _a_folder_for_a_socket,
+    ],
+)
+def test_what_is_not_proven_to_be_ours_is_left_as_it_is(place: Path, change: Callable[[Path], None]) -> None:
+    """And keeps nothing else from being removed."""
+    change(made(place))
+    before = sorted(place.rglob("*"))
+    others = [made(place, name) for name in ("a", "z")]
+    sweep_hook_folders()
+    assert not any(folder.exists() for folder in others)
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_is_left(place: Path) -> None:
+    folder = made(place)
+    os.chown(folder, 12345, 12345)
+    sweep_hook_folders()
+    assert (folder / LOCK).exists()
+
+
+def test_no_folder_of_temporary_files_at_all(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for nowhere in (tmp_path / "nowhere", tmp_path / "file"):
+        sweep_hook_folders(nowhere)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

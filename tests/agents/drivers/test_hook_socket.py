@@ -1,0 +1,201 @@
+"""The socket of an agent's hooks, under what its programs may do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import resource
+import socket
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.hub.rig import until
+
+from dragoman.agents.terminal.drivers.hook_script import connect
+from dragoman.agents.terminal.drivers.hook_socket import HookSocket, Post, Reply, hook_command
+from dragoman.hub.limits import HubLimits
+
+LIMIT = 20.0
+
+
+class Heard:
+    """A socket, and what came."""
+
+    def __init__(self, limits: HubLimits | None = None) -> None:
+        self.posts: list[Post] = []
+        self.socket = HookSocket(self._take, limits)
+
+    async def _take(self, post: Post) -> Reply:
+        self.posts.append(post)
+        return Reply(print="said")
+
+    async def posted(self, line: bytes) -> bytes:
+        """What these bytes are answered."""
+        async with asyncio.timeout(LIMIT):
+            reader, writer = await asyncio.open_unix_connection(self.socket.path)
+            with contextlib.suppress(OSError):
+                writer.write(line)
+                await writer.drain()
+            try:
+                return await reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    async def hook(self, payload: bytes) -> tuple[int | None, str]:
+        """Run our script as an agent does; its exit code and all it said."""
+        process = await asyncio.create_subprocess_shell(
+            hook_command("PostToolUse"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=self.socket.environment(),
+        )
+        async with asyncio.timeout(LIMIT):
+            said, _ = await process.communicate(payload)
+        return process.returncode, said.decode()
+
+    def line(self, data: Any = None, secret: str | None = None) -> bytes:
+        secret = secret or self.socket.environment()["DRAGOMAN_HOOK_SECRET"]
+        return json.dumps({"secret": secret, "event": "Stop", "data": data}).encode() + b"\n"
+
+
+@contextlib.asynccontextmanager
+async def listening(limits: HubLimits | None = None) -> AsyncIterator[Heard]:
+    heard = Heard(limits)
+    await heard.socket.open()
+    try:
+        yield heard
+    finally:
+        heard.socket.close()
+
+
+SMALL = HubLimits(hook_bytes=100_000, hook_values=1000)
+
+
+@pytest.mark.parametrize("data", ["x" * 100_000, [{}] * 2000], ids=["bytes", "values"])
+async def test_a_hook_that_brings_too_much_lets_the_agent_go_on(data: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(SMALL) as heard:
+        for _ in range(3):
+            assert await heard.hook(json.dumps({"tool_response": data}).encode()) == (0, "")
+        assert heard.posts == []
+        (line,) = [message for message in caplog.messages if "hub.hook_" in message]
+        assert "a hook brings more than" in line
+        assert await heard.hook(b"{}") == (0, "said")
+    assert caplog.messages[-1].startswith("a hook is not taken")
+    assert "(2 more" in caplog.messages[-1]
+
+
+async def test_the_whole_content_of_a_file_is_heard() -> None:
+    """Text is no burden, however much of it looks like JSON."""
+    content = 'x = {"a": [1, 2]}  # ü\n' * 100_000
+    async with listening() as heard:
+        payload = json.dumps({"tool_response": {"content": content}})
+        assert await heard.hook(payload.encode()) == (0, "said")
+        (post,) = heard.posts
+        assert post.data == {"tool_response": {"content": content}}
+
+
+async def test_a_text_that_was_cut_within_a_character_is_heard() -> None:
+    async with listening() as heard:
+        assert await heard.hook(b'{"message": "cut \\ud83d", "whole": "\\ud83d\\ude00"}') == (0, "said")
+        (post,) = heard.posts
+        assert post.data == {"message": "cut ?", "whole": "\U0001f600"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"{", b"\xff\n", b'{"secret": "\xff"}\n', b"[" * 50_000 + b"\n"],
+    ids=lambda line: repr(line[:8]),
+)
+async def test_what_is_no_post_is_said_once_and_answered_with_nothing(
+    line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening() as heard:
+        for _ in range(20):
+            # nothing but what was sent: a connection that stays open would be waited for
+            reader, writer = await asyncio.open_unix_connection(heard.socket.path)
+            writer.write(line)
+            writer.write_eof()
+            assert await reader.read() == b"{}\n"
+            writer.close()
+        assert len(caplog.messages) == 1
+        assert heard.posts == []
+
+
+async def test_wrong_secrets_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as heard:
+        for _ in range(200):
+            assert await heard.posted(heard.line(secret="guessed")) == b"{}\n"
+        assert [message for message in caplog.messages if "secret" in message] == [
+            "a hook came with a wrong secret and is not taken"
+        ]
+    assert caplog.messages[-1] == "a hook came with a wrong secret and is not taken (199 more since the last such line)"
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+
+
+@pytest.fixture
+def _many_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("_many_files")
+async def test_five_hundred_hooks_at_once_are_heard() -> None:
+    """They all come before the server looks: nothing yields to it until each has been let in."""
+    async with listening() as heard:
+        links = [socket.socket(socket.AF_UNIX) for _ in range(500)]
+        for number, link in enumerate(links):
+            link.setblocking(False)
+            link.connect(heard.socket.path)
+            link.send(heard.line(number))
+        await until(lambda: len(heard.posts) == 500)
+        assert sorted(post.data for post in heard.posts if isinstance(post.data, int)) == list(range(500))
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(LIMIT):
+            assert {await loop.sock_recv(link, 100) for link in links} == {b'{"print":"said"}\n'}
+        for link in links:
+            link.close()
+
+
+class Refusable(socket.socket):
+    """A socket that tells when there was no room for it."""
+
+    refused: threading.Event
+
+    def connect(self, address: Any) -> None:
+        try:
+            super().connect(address)
+        except BlockingIOError:
+            self.refused.set()
+            raise
+
+
+def test_a_hook_for_which_there_is_no_room_asks_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with contextlib.ExitStack() as held:
+        server = held.enter_context(socket.socket(socket.AF_UNIX))
+        server.bind(path)
+        server.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                waiting = held.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(path)
+        link = held.enter_context(Refusable(socket.AF_UNIX))
+        link.refused = threading.Event()
+        hook = threading.Thread(target=connect, args=(link, path))
+        hook.start()
+        assert link.refused.wait(LIMIT)
+        held.enter_context(server.accept()[0])
+        hook.join(LIMIT)
+        assert link.getpeername() == path
