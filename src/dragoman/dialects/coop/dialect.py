@@ -119,7 +119,8 @@ class CoopDialect:
 
     def _default(self, principal: Principal) -> str:
         rows = [row for row in self.registry.rows(principal) if row.kind == "terminal"]
-        live = [row for row in rows if row.status not in ("exited", "closed", "idle")]
+        # Idle is also said of a program that was never started; what runs is unsettled.
+        live = [row for row in rows if row.unsettled and row.status not in ("exited", "closed")]
         if not rows:
             raise NoTerminal
         return live[0].session if live else rows[-1].session
