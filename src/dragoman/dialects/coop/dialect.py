@@ -120,10 +120,11 @@ class CoopDialect:
     def _default(self, principal: Principal) -> str:
         rows = [row for row in self.registry.rows(principal) if row.kind == "terminal"]
         # Idle is also said of a program that was never started; what runs is unsettled.
-        live = [row for row in rows if row.unsettled and row.status not in ("exited", "closed")]
+        ended = [row for row in rows if row.status in ("exited", "closed")]
+        live = [row for row in rows if row.unsettled and row not in ended]
         if not rows:
             raise NoTerminal
-        return live[0].session if live else rows[-1].session
+        return (live[:1] or ended[-1:] or rows[-1:])[0].session
 
     # For links and routes
 
