@@ -42,6 +42,8 @@ def make_driver(
 
 def check_driver_options(agent: str, *, groom: GroomMode, config: Mapping[str, Any], resume: str | None) -> None:
     """Raise ``InvalidRequest`` for options that this agent's driver cannot have."""
+    if resume is not None and not resume.strip():
+        raise InvalidRequest("resume names no session: give words of its project folder, or the path of its .jsonl")
     if resume is not None and agent != "claude":
         raise InvalidRequest("resume works with claude only")
     if resume is not None and groom == "pristine":
