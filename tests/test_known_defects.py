@@ -70,7 +70,8 @@ ROWS: dict[str, Row] = {
     ),
     "A8": row(
         "every link woke for every kind of event",
-        COOP + "test_quiet.py::test_a_link_is_woken_by_what_it_shows_only",
+        COOP + "test_quiet.py::test_output_and_pictures_wake_those_that_show_them",
+        COOP + "test_quiet.py::test_what_is_logged_wakes_those_that_show_states",
     ),
     "A9": row(
         "a replay that begins behind the switch of screens drew nothing",
