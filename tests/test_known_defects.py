@@ -59,11 +59,13 @@ ROWS: dict[str, Row] = {
     ),
     "A6": row(
         "links span once the session had ended",
-        COOP + "test_exit.py::test_after_the_end_a_link_costs_no_processor_time",
+        COOP + "test_exit.py::test_a_link_that_saw_the_end_costs_no_processor_time",
+        COOP + "test_exit.py::test_a_link_that_comes_after_the_end_costs_no_processor_time",
         "agents/test_pty.py::test_nothing_spins_after_the_end",
     ),
     "A7": row(
         "a slow client held up the program and all others",
+        COOP + "test_slow.py::test_a_stuck_link_delays_no_echo",
         COOP + "test_slow.py::test_slow_links_beside_a_fast_one",
         "faults/test_flood.py::test_slow_links_cost_little_and_delay_nobody",
         "agents/test_pacing.py::test_a_reader_that_never_reads_costs_one_breath_however_much_is_written",
@@ -75,6 +77,7 @@ ROWS: dict[str, Row] = {
     ),
     "A9": row(
         "a replay that begins behind the switch of screens drew nothing",
+        COOP + "test_slow.py::test_a_picture_knows_of_a_switch_of_screens_that_no_replay_holds_any_more",
         COOP + "test_slow.py::test_a_late_link_gets_the_picture_of_a_long_history_at_once",
         HUB + "test_terminal_stream.py::test_the_picture_and_the_stream_behind_it_fit_together",
     ),
@@ -116,6 +119,7 @@ ROWS: dict[str, Row] = {
     "B17": row(
         "the model kept every line for ever",
         DRIVEN + "test_a_long_history_costs_no_memory",
+        "faults/test_flood.py::test_slow_links_cost_little_and_delay_nobody",
     ),
     # delivery of input
     "C18": row(
@@ -275,6 +279,7 @@ ROWS: dict[str, Row] = {
     "F49": row(
         "the exit was known before the state, or after it",
         COOP + "test_http.py::test_status_agrees_with_the_message",
+        COOP + "test_exit.py::test_codes_and_signals",
         COOP + "test_exit.py::test_after_the_end_a_late_link_may_ask_for_everything",
         "agents/test_terminal_agent.py::test_a_run_leaves_its_whole_story_in_the_log",
     ),
@@ -303,7 +308,7 @@ ROWS: dict[str, Row] = {
     ),
     "G (registration)": row(
         "a second registration replaced the live one",
-        "faults/test_kill.py::test_a_second_server_on_the_same_folder_names_the_holder",
+        not_here="no session registers itself: the server makes each, under an id that is never given again",
     ),
     "G (ids)": row(
         "answers carried the id of another request",
