@@ -268,6 +268,7 @@ ROWS: dict[str, Row] = {
         "attach damaged the terminal, lost the last output, could not resize, and replayed from the wrong place",
         "server/test_attach_refused.py::test_without_a_server_the_terminal_stays_as_it_was",
         "server/test_attach.py::test_one_types_leaves_and_comes_back",
+        "server/test_attach.py::test_a_program_follows_the_window_on_a_server_with_a_token",
         COOP + "test_auth.py::test_resize_needs_no_authentication",
         "client/test_hub_client.py::test_a_terminal_through_cuts_is_exact",
     ),
