@@ -130,6 +130,8 @@ ROWS: dict[str, Row] = {
     "C19": row(
         "two quick deliveries mixed",
         DRIVEN + "test_two_prompts_at_once_do_not_mix",
+        DRIVEN + "test_two_answers_in_a_row_keep_their_distance",
+        DRIVEN + "test_a_prompt_keeps_its_distance_from_the_answer_before",
         "agents/drivers/test_gate.py::test_deliveries_do_not_mix_and_keep_their_distance",
     ),
     "C20": row(
@@ -238,10 +240,12 @@ ROWS: dict[str, Row] = {
     # hooks, start, end
     "E41": row(
         "hooks were listened for after the program had begun",
+        DRIVEN + "test_hooks_are_listened_for_at_the_moment_of_the_launch",
         DRIVEN + "test_the_first_thing_a_program_does_may_be_a_hook",
     ),
     "E42": row(
         "what a crash left behind kept the next start from hearing hooks",
+        "faults/test_kill.py::test_an_agent_that_is_started_again_has_its_first_hook_answered",
         DRIVEN + "test_what_a_lost_server_left_behind_is_in_nobodys_way",
     ),
     "E43": row(
