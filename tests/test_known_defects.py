@@ -194,6 +194,7 @@ ROWS: dict[str, Row] = {
     ),
     "D32": row(
         "an input box beside work was idle, one above a status line was not",
+        "agents/tui/test_claude_screen.py::test_an_input_box_beside_work_and_above_a_status_line",
         "agents/tui/test_recorded_screens.py::test_work_is_seen_on_the_screen_or_in_the_title",
         "agents/tui/test_recorded_screens.py::test_after_a_turn_an_empty_box_waits",
         "fake_agent/test_states.py::test_what_a_client_is_told",
@@ -211,6 +212,7 @@ ROWS: dict[str, Row] = {
     "D35": row(
         "a check mark was a part of the label",
         "agents/tui/test_claude_screen.py::test_a_check_mark_is_no_part_of_the_label",
+        "agents/tui/test_claude_screen.py::test_only_a_check_mark_at_an_edge_of_its_own_is_cut_off",
     ),
     "D36": row(
         "the log was looked for in the wrong folder, white space was a message",
