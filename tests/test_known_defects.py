@@ -59,21 +59,25 @@ ROWS: dict[str, Row] = {
     ),
     "A6": row(
         "links span once the session had ended",
-        COOP + "test_exit.py::test_after_the_end_a_link_costs_no_processor_time",
+        COOP + "test_exit.py::test_a_link_that_saw_the_end_costs_no_processor_time",
+        COOP + "test_exit.py::test_a_link_that_comes_after_the_end_costs_no_processor_time",
         "agents/test_pty.py::test_nothing_spins_after_the_end",
     ),
     "A7": row(
         "a slow client held up the program and all others",
+        COOP + "test_slow.py::test_a_stuck_link_delays_no_echo",
         COOP + "test_slow.py::test_slow_links_beside_a_fast_one",
         "faults/test_flood.py::test_slow_links_cost_little_and_delay_nobody",
         "agents/test_pacing.py::test_a_reader_that_never_reads_costs_one_breath_however_much_is_written",
     ),
     "A8": row(
         "every link woke for every kind of event",
-        COOP + "test_quiet.py::test_a_link_is_woken_by_what_it_shows_only",
+        COOP + "test_quiet.py::test_output_and_pictures_wake_those_that_show_them",
+        COOP + "test_quiet.py::test_what_is_logged_wakes_those_that_show_states",
     ),
     "A9": row(
         "a replay that begins behind the switch of screens drew nothing",
+        COOP + "test_slow.py::test_a_picture_knows_of_a_switch_of_screens_that_no_replay_holds_any_more",
         COOP + "test_slow.py::test_a_late_link_gets_the_picture_of_a_long_history_at_once",
         HUB + "test_terminal_stream.py::test_the_picture_and_the_stream_behind_it_fit_together",
     ),
@@ -115,6 +119,7 @@ ROWS: dict[str, Row] = {
     "B17": row(
         "the model kept every line for ever",
         DRIVEN + "test_a_long_history_costs_no_memory",
+        "faults/test_flood.py::test_slow_links_cost_little_and_delay_nobody",
     ),
     # delivery of input
     "C18": row(
@@ -125,6 +130,8 @@ ROWS: dict[str, Row] = {
     "C19": row(
         "two quick deliveries mixed",
         DRIVEN + "test_two_prompts_at_once_do_not_mix",
+        DRIVEN + "test_two_answers_in_a_row_keep_their_distance",
+        DRIVEN + "test_a_prompt_keeps_its_distance_from_the_answer_before",
         "agents/drivers/test_gate.py::test_deliveries_do_not_mix_and_keep_their_distance",
     ),
     "C20": row(
@@ -187,6 +194,7 @@ ROWS: dict[str, Row] = {
     ),
     "D32": row(
         "an input box beside work was idle, one above a status line was not",
+        "agents/tui/test_claude_screen.py::test_an_input_box_beside_work_and_above_a_status_line",
         "agents/tui/test_recorded_screens.py::test_work_is_seen_on_the_screen_or_in_the_title",
         "agents/tui/test_recorded_screens.py::test_after_a_turn_an_empty_box_waits",
         "fake_agent/test_states.py::test_what_a_client_is_told",
@@ -204,6 +212,7 @@ ROWS: dict[str, Row] = {
     "D35": row(
         "a check mark was a part of the label",
         "agents/tui/test_claude_screen.py::test_a_check_mark_is_no_part_of_the_label",
+        "agents/tui/test_claude_screen.py::test_only_a_check_mark_at_an_edge_of_its_own_is_cut_off",
     ),
     "D36": row(
         "the log was looked for in the wrong folder, white space was a message",
@@ -233,10 +242,12 @@ ROWS: dict[str, Row] = {
     # hooks, start, end
     "E41": row(
         "hooks were listened for after the program had begun",
+        DRIVEN + "test_hooks_are_listened_for_at_the_moment_of_the_launch",
         DRIVEN + "test_the_first_thing_a_program_does_may_be_a_hook",
     ),
     "E42": row(
         "what a crash left behind kept the next start from hearing hooks",
+        "faults/test_kill.py::test_an_agent_that_is_started_again_has_its_first_hook_answered",
         DRIVEN + "test_what_a_lost_server_left_behind_is_in_nobodys_way",
     ),
     "E43": row(
@@ -263,6 +274,7 @@ ROWS: dict[str, Row] = {
         "attach damaged the terminal, lost the last output, could not resize, and replayed from the wrong place",
         "server/test_attach_refused.py::test_without_a_server_the_terminal_stays_as_it_was",
         "server/test_attach.py::test_one_types_leaves_and_comes_back",
+        "server/test_attach.py::test_a_program_follows_the_window_on_a_server_with_a_token",
         COOP + "test_auth.py::test_resize_needs_no_authentication",
         "client/test_hub_client.py::test_a_terminal_through_cuts_is_exact",
     ),
@@ -274,6 +286,7 @@ ROWS: dict[str, Row] = {
     "F49": row(
         "the exit was known before the state, or after it",
         COOP + "test_http.py::test_status_agrees_with_the_message",
+        COOP + "test_exit.py::test_codes_and_signals",
         COOP + "test_exit.py::test_after_the_end_a_late_link_may_ask_for_everything",
         "agents/test_terminal_agent.py::test_a_run_leaves_its_whole_story_in_the_log",
     ),
@@ -302,7 +315,7 @@ ROWS: dict[str, Row] = {
     ),
     "G (registration)": row(
         "a second registration replaced the live one",
-        "faults/test_kill.py::test_a_second_server_on_the_same_folder_names_the_holder",
+        not_here="no session registers itself: the server makes each, under an id that is never given again",
     ),
     "G (ids)": row(
         "answers carried the id of another request",

@@ -77,21 +77,22 @@ class Served:
         process.stdout.close()
         return code
 
-    def ask(self, method: str, path: str, body: Message | None = None) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, body: Message | None = None, *, token: str = "") -> tuple[int, Any]:
         """One HTTP request to the hub dialect; status and JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ready["port"], timeout=LIMIT)
         try:
             given = None if body is None else json.dumps(body)
-            connection.request(method, f"/hub{path}", given, {"content-type": "application/json"})
+            headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+            connection.request(method, f"/hub{path}", given, headers)
             answer = connection.getresponse()
             data = answer.read()
             return answer.status, json.loads(data) if data else None
         finally:
             connection.close()
 
-    async def asked(self, method: str, path: str, body: Message | None = None) -> Any:
+    async def asked(self, method: str, path: str, body: Message | None = None, *, token: str = "") -> Any:
         """The same off the loop, when it must succeed."""
-        status, answer = await asyncio.to_thread(self.ask, method, path, body)
+        status, answer = await asyncio.to_thread(self.ask, method, path, body, token=token)
         assert status < 300, (status, answer)
         return answer
 

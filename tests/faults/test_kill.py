@@ -12,7 +12,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from .process import Message, Served, alive, eventually, marked
+from dragoman.agents.terminal.drivers.hook_socket import hook_command
+
+from .process import LIMIT, Message, Served, alive, eventually, marked
 
 KILLS = 50
 SCRIPT = "think about it\nsay answer {n} in several words\ntool look {{}}"
@@ -146,6 +148,41 @@ async def test_a_terminal_session_of_a_lost_server_is_exited_and_can_be_started_
     again = marked(session)
     assert served.stop() == 0
     await eventually(lambda: not any(map(alive, again)), "a stop leaves nothing behind")
+
+
+async def test_an_agent_that_is_started_again_has_its_first_hook_answered(tmp_path: Path) -> None:
+    """Whatever the killed server left where hooks are posted."""
+    (tmp_path / "t").mkdir()
+    served = Served(tmp_path / "server", env={"TMPDIR": str(tmp_path / "t")})
+    posted = f'echo \'{{"source": "startup"}}\' | {hook_command("SessionStart")}'
+    hook = f"{posted}; code=$?; echo; echo left with $code; exec sleep 1000"
+    asked = {"kind": "terminal", "agent": "claude", "cwd": str(tmp_path), "options": {"command": ["sh", "-c", hook]}}
+    await served.start()
+    try:
+        made = await served.asked("POST", "/sessions", asked | {"settings": {"start_config": {"text": "the milk"}}})
+        await _hook_answered(served, made["session"], 1)
+        left = marked(made["session"])
+        served.kill()
+        assert list((tmp_path / "t").glob("dragoman-hooks-*/hooks.sock")), "it left its socket behind"
+        await served.start()
+        await eventually(lambda: not any(map(alive, left)), "orphans are gone")
+        await served.asked("POST", f"/sessions/{made['session']}/start")
+        await _hook_answered(served, made["session"], 2)
+    finally:
+        if served.process is not None:
+            served.kill()
+
+
+async def _hook_answered(served: Served, session: str, times: int) -> None:
+    """As often as that, in the log; and the program was told what it was to be told, and went on."""
+    lines: list[str] = []
+    async with asyncio.timeout(LIMIT):
+        while not any(line == "left with 0" for line in lines):
+            lines = (await served.asked("GET", f"/sessions/{session}/screen"))["lines"]
+            await asyncio.sleep(0.02)
+    assert any("the milk" in line for line in lines), lines
+    answered = [event["fact"] for event in await served.whole_log(session) if event["fact"]["type"] == "hook.answered"]
+    assert [(fact["hook"], fact["injected"]) for fact in answered] == [("start", True)] * times
 
 
 async def test_a_kill_hangs_up_every_terminal(served: Served) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from tests.faults.process import Served, eventually
 
+TOKEN = "token-of-this-test"
+
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 
@@ -71,11 +73,11 @@ def attach(served: Served, session: str) -> str:
     return f"{sys.executable} -m dragoman attach --url {url} {session[:8]}"
 
 
-async def shell(served: Served) -> str:
+async def shell(served: Served, **asking: str) -> str:
     """A session with a plain shell; its id."""
     env = {"PS1": "> ", "ENV": "", "PATH": os.environ["PATH"]}
     asked = {"kind": "terminal", "cwd": str(served.folder), "options": {"command": ["sh"], "env": env}}
-    return str((await served.asked("POST", "/sessions", asked))["session"])
+    return str((await served.asked("POST", "/sessions", asked, **asking))["session"])
 
 
 async def test_one_types_leaves_and_comes_back(served: Served, window: Window) -> None:
@@ -90,9 +92,30 @@ async def test_one_types_leaves_and_comes_back(served: Served, window: Window) -
     assert (await served.asked("GET", f"/sessions/{session}"))["status"] == "working"
     window.tmux("respawn-pane", "-k", f"{attach(served, session)}; echo left with $?; exec sleep 1000")
     await window.shows("from 42")
-    window.type("exit 3", "Enter")
+    window.type("echo b''ye; exit 3", "Enter")
     lines = await window.shows("left with 3")
-    assert any("[ended: code 3]" in line for line in lines)
+    assert "bye" in lines, "the last output is shown too"
+    assert lines.index("bye") < lines.index("[ended: code 3]")
+
+
+async def test_a_program_follows_the_window_on_a_server_with_a_token(tmp_path: Path, window: Window) -> None:
+    """The first size and each that follows: none is refused for want of the token."""
+    server = Served(tmp_path / "server", "--token", TOKEN)
+    await server.start()
+    try:
+        session = await shell(server, token=TOKEN)
+        window.open(f"DRAGOMAN_TOKEN={TOKEN} {attach(server, session)}")
+        await window.shows(">")
+        window.type("stty size", "Enter")
+        await window.shows("20 80")
+        window.tmux("resize-window", "-x", "93", "-y", "27")
+        await eventually(
+            lambda: server.ask("GET", f"/sessions/{session}/screen", token=TOKEN)[1]["cols"] == 93, "the size"
+        )
+        window.type("stty size", "Enter")
+        await window.shows("27 93")
+    finally:
+        server.kill()
 
 
 async def test_what_follows_is_written_below_what_was_shown(served: Served, window: Window) -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from tests.hub.rig import until
 from dragoman.agents.terminal.drivers import watch as watch_module
 from dragoman.agents.terminal.drivers.claude import projects
 from dragoman.agents.terminal.drivers.hook_socket import HookSocket, Post, Reply, hook_command
+from dragoman.agents.terminal.drivers.tail import LogTail
+from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.agents.terminal.tui import read_screen
 from dragoman.hub.events import Answer, DecisionOpened, HookAnswered, StateChanged
 from dragoman.hub.permissions import LOCAL
@@ -91,6 +95,30 @@ async def test_two_prompts_at_once_do_not_mix(tmp_path: Path) -> None:
         await asyncio.gather(delivered(agent, "hello there"), delivered(agent, "and again"))
         assert sorted(agent.typed().split("\r")) == ["", "\x1b[200~and again\x1b[201~", "\x1b[200~hello there\x1b[201~"]
         assert min(gaps(agent.reads)) >= 0.15
+
+
+DISTANCE = 1.0
+"""Seconds between deliveries: far more than one needs by itself."""
+
+
+async def test_two_answers_in_a_row_keep_their_distance(tmp_path: Path) -> None:
+    steps = [shot("permission-bash", until="\r"), shot("permission-write", until="\r"), shot(WORKING)]
+    async with storyboard(tmp_path, *steps, input_delay=DISTANCE) as agent:
+        first = await agent.asked()
+        await answered(agent, Answer(accept=True))
+        await until(lambda: list(agent.session.shown.decisions) not in ([], [first.decision]))
+        await answered(agent, Answer(accept=True))
+        await agent.becomes("working")
+        assert [read.text for read in agent.reads] == ["\r", "\r"]
+        assert min(gaps(agent.reads)) >= DISTANCE
+
+
+async def test_a_prompt_keeps_its_distance_from_the_answer_before(tmp_path: Path) -> None:
+    async with storyboard(tmp_path, shot("permission-bash", until="\r"), *turn(), input_delay=DISTANCE) as agent:
+        await answered(agent, Answer(accept=True))
+        await delivered(agent, "hello there")
+        assert agent.typed() == "\r\x1b[200~hello there\x1b[201~\r"
+        assert min(gaps(agent.reads)) >= DISTANCE
 
 
 async def test_an_enter_that_is_swallowed_twice_is_pressed_again_until_there_is_work(tmp_path: Path) -> None:
@@ -194,12 +222,21 @@ async def test_an_idle_agent_with_a_log_costs_no_processor_time(
 ) -> None:
     """Reading the log must not be what makes it be read again."""
     monkeypatch.setattr(watch_module, "BUSY_AFTER_OUTPUT", 0.3)
+    reads: list[float] = []
+    records = LogTail.records
+
+    def counted(tail: LogTail) -> Iterator[dict[str, Any]]:
+        reads.append(time.monotonic())
+        return records(tail)
+
+    monkeypatch.setattr(LogTail, "records", counted)
     async with driven(tmp_path, *fake_agent("--record", str(tmp_path / "record"))) as agent:
         await delivered(agent, "hello")
         assert list((tmp_path / ".claude" / "projects").glob("*/*.jsonl"))
-        await asyncio.sleep(1.5)
-        before = time.process_time()
+        await until(lambda: reads and time.monotonic() - reads[-1] > 0.5, "the log is left alone")
+        count, before = len(reads), time.process_time()
         await asyncio.sleep(1.0)
+        assert len(reads) == count
         assert time.process_time() - before < 0.1
 
 
@@ -225,6 +262,22 @@ GREETING = "remember the milk"
 async def start_hook_said(agent: Driven) -> None:
     (told,) = await agent.facts(HookAnswered)
     assert (told.hook, told.source, told.injected) == ("start", "startup", True)
+
+
+async def test_hooks_are_listened_for_at_the_moment_of_the_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted: list[bool] = []
+    launch = PtyTerminal.launch
+
+    def launched(terminal: PtyTerminal, command: Sequence[str], *, env: Mapping[str, str], **more: Any) -> None:
+        with socket.socket(socket.AF_UNIX) as hook:
+            accepted.append(hook.connect_ex(env["DRAGOMAN_HOOKS"]) == 0)
+        launch(terminal, command, env=env, **more)
+
+    monkeypatch.setattr(PtyTerminal, "launch", launched)
+    async with driven(tmp_path, "sh", "-c", "exec sleep 100"):
+        assert accepted == [True]
 
 
 async def test_the_first_thing_a_program_does_may_be_a_hook(tmp_path: Path) -> None:

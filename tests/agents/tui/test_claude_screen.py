@@ -179,6 +179,58 @@ def test_a_check_mark_is_no_part_of_the_label() -> None:
     assert dialog("claude", "menu-model").rows[0].label == "Default (recommended)"
 
 
+@pytest.mark.parametrize(
+    ("shown", "label", "checked"),
+    [
+        ("Always ✔", "Always", True),
+        ("✔ Always", "Always", True),
+        ("Always ✓", "Always", True),
+        ("Tick ✔ in every row", "Tick ✔ in every row", False),
+        ("✓✗ for each test", "✓✗ for each test", False),
+        ("Write ✔, then go on", "Write ✔, then go on", False),
+        ("Say it is done✔", "Say it is done✔", False),
+        ("Keep ✔ and mark ✔", "Keep ✔ and mark", True),
+    ],
+)
+def test_only_a_check_mark_at_an_edge_of_its_own_is_cut_off(shown: str, label: str, checked: bool) -> None:
+    rows = (" ❯ 1. Yes", f"   2. {shown}", "   3. No")
+    found = on_screen("Bash command", "", "  touch made.txt", "", "Do you want to proceed?", *rows)
+    assert found is not None
+    assert [(row.label, row.checked) for row in found.rows] == [("Yes", False), (label, checked), ("No", False)]
+
+
+SPINNER = ("✶ Spelunking…", "  ⎿  Tip: Start small, ask Claude for a plan")
+WORKS, RESTS = "  ⏸ manual mode on · esc to interrupt", "  ⏸ manual mode on · ? for shortcuts"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "working"),
+    [
+        (SPINNER, (WORKS,), True),
+        (SPINNER[:1], (WORKS,), True),
+        (SPINNER, (RESTS,), True),
+        (SPINNER, (), True),
+        (SPINNER, ("  main* · 45% of 200k", RESTS), True),
+        ((), (WORKS,), True),
+        ((), ("  main* · 45% of 200k", WORKS), True),
+        ((), (RESTS,), False),
+        ((), (), False),
+        ((), ("  main* · 45% of 200k",), False),
+        ((), ("  main* · 45% of 200k", RESTS, "  working tree clean"), False),
+        (("● Press esc to interrupt me.",), (RESTS,), False),
+        (("● ✶ Spelunking…",), (RESTS,), False),
+        ((*SPINNER, "● Done."), (RESTS,), False),
+    ],
+)
+def test_an_input_box_beside_work_and_above_a_status_line(
+    above: tuple[str, ...], below: tuple[str, ...], working: bool
+) -> None:
+    lines = ["❯ do it", "", "● I will.", "", *above, "", RULE, "❯ ", RULE, *below]
+    box = lines.index(RULE) + 1
+    reading = read_screen("claude", screen(lines, row=box, col=2))
+    assert (reading.dialog, reading.input_box, reading.working) == (None, "", working)
+
+
 def test_servers_to_tick() -> None:
     shown = dialog("claude", "start-mcp-servers")
     assert shown.multiple

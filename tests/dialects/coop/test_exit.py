@@ -217,12 +217,26 @@ def test_after_the_end_http_goes_on(ended: Server):
     assert "farewell" in ended.get("screen/text").body.decode()
 
 
-async def test_after_the_end_a_link_costs_no_processor_time(ended: Server):
+@pytest.mark.parametrize("mode", ["raw", "screen", "state", "all"])
+async def test_a_link_that_saw_the_end_costs_no_processor_time(puppet: Server, mode: str):
+    async with puppet.link(mode) as link, puppet.link("state") as other:
+        await link.until_pong()
+        await other.type("exit 0")
+        await other.expect("exit")
+        if mode in ("state", "all"):
+            await link.expect("exit")
+        await link.until_pong()
+        before = puppet.cpu()
+        await link.silence(1.0)
+        assert puppet.cpu() - before < 0.1
+
+
+async def test_a_link_that_comes_after_the_end_costs_no_processor_time(ended: Server):
     async with ended.link("all") as link:
         await link.until_pong()
         before = ended.cpu()
-        await link.silence(0.5)
-        assert ended.cpu() - before < 0.15
+        await link.silence(1.0)
+        assert ended.cpu() - before < 0.1
 
 
 def test_after_the_end_the_server_stays(ended: Server):

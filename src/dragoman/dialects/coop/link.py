@@ -66,7 +66,13 @@ class CoopLink:
         self._sent = terminal.screen.snapshot() if terminal.screen is not None else None
         self._size = (terminal.cols, terminal.rows)
         self._projection = projection.StateProjection(session.shown)
-        self._events = EventSource(session, session.shown.seq, tasks=dialect.tasks, wake=wire_.wake)
+        # Only states come from the log: who is shown none is not woken by what is logged.
+        self._events: EventSource | None = None
+        if self._shows_state:
+            self._events = EventSource(session, session.shown.seq, tasks=dialect.tasks, wake=wire_.wake)
+            self._unfollow = self._events.close
+        else:
+            self._unfollow = session.watch(self._end_with_session)
         self._unwatch = terminal.watch(self)
         # A link that is shown no states answers what is current, as HTTP does.
         self._binding = Binding(asked_by(session.shown.prompt)) if self._shows_state else None
@@ -127,12 +133,16 @@ class CoopLink:
         self._gone = True
         self._end_proof()
         self._unwatch()
-        self._events.close()
+        self._unfollow()
         self._dialect.link_lost(self._session.id, self)
 
     def end(self) -> None:
         """The session is over for its coop clients."""
         self._wire.close(1001, "the session ended")
+
+    def _end_with_session(self) -> None:
+        if self._session.shown.closed is not None:
+            self.end()
 
     # TerminalWatcher
 
@@ -168,6 +178,8 @@ class CoopLink:
         return self._frames.screen(picture)
 
     def _next_event(self) -> bytes | None:
+        if self._events is None:
+            return None
         if self._waiting is not None:
             return self._transition(*self._waiting)
         while (event := self._events.peek()) is not None:
@@ -177,9 +189,9 @@ class CoopLink:
             if isinstance(event.fact, SessionClosed):
                 self.end()
             message = self._projection.project(event.fact)
-            if isinstance(message, wire.Transition) and self._shows_state:
+            if isinstance(message, wire.Transition):
                 return self._transition(message, self._projection.asked)
-            if message is not None and self._shows_state:
+            if message is not None:
                 return _frame(message)
         return None
 
