@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dragoman.agents.terminal import agent as agent_module
+from dragoman.agents.terminal import paced_facts
 from dragoman.agents.terminal.agent import TerminalFactory
 from dragoman.agents.terminal.processes import pid_start
 from dragoman.agents.terminal.settings import TerminalSettings
@@ -497,7 +498,7 @@ for n in range(300):
 async def test_a_storm_of_titles_is_a_few_facts_and_the_last_one_is_there(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_module, "NOTE_INTERVAL", 0.1)
+    monkeypatch.setattr(paced_facts, "NOTE_INTERVAL", 0.1)
     session = await programs.run(*python(TITLES))
     titles = [fact.title for fact in await programs.facts(session, TerminalTitled)]
     assert titles[0] == "title 0"
@@ -514,7 +515,7 @@ async def test_a_title_that_is_set_back_in_time_ends_as_it_is(programs: Programs
 
 
 async def test_a_title_that_stays_is_said_once(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_module, "NOTE_INTERVAL", 0.0)
+    monkeypatch.setattr(paced_facts, "NOTE_INTERVAL", 0.0)
     session = await programs.run(*shell("for n in 1 2 3 4; do printf '\\033]2;same\\007'; sleep 0.02; done"))
     assert [fact.title for fact in await programs.facts(session, TerminalTitled)] == ["same"]
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-
-import msgspec
 
 from dragoman.hub.errors import (
     NOT_JSON,
     AlreadyRunning,
     Closed,
-    InvalidRequest,
     LimitReached,
     NotRunning,
     StorageUnavailable,
@@ -29,7 +26,6 @@ from dragoman.hub.events import (
     DecisionResolved,
     DecisionRevised,
     Event,
-    Json,
     LogWritten,
     Notified,
     PromptSubmitted,
@@ -45,56 +41,23 @@ from dragoman.hub.turns import TurnContext
 
 from .drivers.driver import AgentDriver
 from .drivers.hook_folder import sweep_hook_folders
-from .drivers.profile import GroomMode
-from .drivers.table import check_driver_options, make_driver
+from .drivers.table import make_driver
 from .environment import child_environment
 from .findings import Finding, Notification, Title
-from .limits import check_size
 from .memory import MemoryReturn
-from .orphans import LostProgram, OrphanReport, end_orphans
+from .options import PRIVATE_OPTIONS, check_options, options_from
+from .orphans import LostProgram, end_orphans
+from .paced_facts import PacedFacts
 from .processes import ProcessTable
-from .program import check_command, resolve_folder, resolve_program
 from .settings import TerminalSettings
 from .shelf import Shelf, sweep_shelves
 from .terminal import PtyTerminal
-from .tmux import Pane, check_attach, find_pane, tmux_command
+from .tmux import Pane, find_pane
 
 log = logging.getLogger("dragoman.terminal")
 
-NOTE_INTERVAL = 1.0
-"""Seconds between two recorded titles, or notifications, of one program: a spinning title must not fill the log."""
-
-
 TAPE_RESERVE = 1024**3
 """Tape offsets set aside ahead of the program: none of them is used again should the server be lost."""
-
-
-PRIVATE_OPTIONS = {"env": "environment", "agent_config": "agent-config"}
-"""Options that may hold keys, and the name under which each is kept beside the log: they are never in it."""
-
-
-class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a terminal session is made of. ``env`` is added to the server's environment and never logged.
-
-    ``attach`` (``tmux:NAME``) stands in place of ``command``; without ``cols`` and ``rows`` the pane keeps its size.
-    The last three are for sessions with a driver, and are coop's: ``--groom``, ``--agent-config``, ``--resume``.
-    """
-
-    command: tuple[str, ...] = ()
-    attach: str | None = None
-    cols: int | None = None
-    rows: int | None = None
-    model: bool | None = None
-    record: bool | None = None
-    env: dict[str, str] = {}
-    groom: GroomMode = "auto"
-    agent_config: dict[str, Json] = {}
-    resume: str | None = None
-
-    def size(self, settings: TerminalSettings) -> tuple[int, int]:
-        """Columns and rows, from the settings where none are given."""
-        cols = settings.cols if self.cols is None else self.cols
-        return cols, settings.rows if self.rows is None else self.rows
 
 
 class TerminalFactory:
@@ -112,24 +75,12 @@ class TerminalFactory:
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         """Check everything that can be checked before a session exists; returns what the log may hold."""
-        try:
-            given = msgspec.convert(options, TerminalOptions)
-        except msgspec.ValidationError as problem:
-            raise InvalidRequest(f"options of a terminal session: {problem}") from problem
-        environment = {**os.environ, **given.env}
-        if given.attach is None:
-            check_command(given.command, given.env)
-            resolve_program(given.command[0], folder=resolve_folder(cwd), env=environment)
-        else:
-            _check_attached(given, environment)
-            resolve_folder(cwd)
-        check_size(*given.size(self.settings))
-        check_driver_options(agent, groom=given.groom, config=given.agent_config, resume=given.resume)
+        check_options(agent, cwd, options_from(options), self.settings)
         return {name: value for name, value in options.items() if name not in PRIVATE_OPTIONS}
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """Keep what the log may not hold."""
-        given = msgspec.convert(options, TerminalOptions)
+        given = options_from(options)
         for name, kept_as in PRIVATE_OPTIONS.items():
             if values := getattr(given, name):
                 self.shelf(session).keep_private(kept_as, values)
@@ -157,8 +108,7 @@ class TerminalFactory:
             began = lost.started_at / 1000
             program = LostProgram(pid=lost.pid, pid_start=lost.pid_start, marker=session.id, started_at=began)
         (report,) = await end_orphans([program], schedule=self.settings.schedule, processes=self.processes)
-        line = _orphan_line(report)
-        if line:
+        if line := report.line:
             session.record(LogWritten(line=line, level="warning"), settling=True)
             log.warning("session %s: %s", session.id, line)
 
@@ -172,14 +122,14 @@ class TerminalAgent:
     def __init__(self, session: Session, factory: TerminalFactory) -> None:
         self._session = session
         self._factory = factory
-        self._options = msgspec.convert(session.state.options, TerminalOptions)
+        self._options = options_from(session.state.options)
         self._shelf = factory.shelf(session.id)
         self._starting = asyncio.Lock()
         self._over = asyncio.Event()
         self._over.set()
         self._closing = False
         self._reserved = 0
-        self._notes: dict[str, _Paced] = {}
+        self._notes: dict[str, PacedFacts] = {}
         settings = factory.settings
         self._size = self._options.size(settings)
         self.terminal: PtyTerminal = PtyTerminal(
@@ -424,7 +374,7 @@ class TerminalAgent:
             self._record(StateChanged(prev=before, next=state, cause=cause, tape_offset=self.terminal.tape.end))
 
     def _note(self, kind: str, fact: AnyFact) -> None:
-        self._notes.setdefault(kind, _Paced(self._record_note)).put(fact)
+        self._notes.setdefault(kind, PacedFacts(self._record_note)).put(fact)
 
     def _record_note(self, fact: AnyFact) -> None:
         # Compared only now: a title that was set and set back within the interval has not changed.
@@ -434,57 +384,3 @@ class TerminalAgent:
     def _record(self, fact: AnyFact) -> Event:
         """Record what the program did: it has happened, so it is taken even while the disk does not keep up."""
         return self._session.record(fact, settling=True)
-
-
-class _Paced:
-    """Records the newest of many facts at most once per interval; the last one is never lost."""
-
-    def __init__(self, record: Callable[[AnyFact], None]) -> None:
-        self._record = record
-        self._waiting: AnyFact | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def put(self, fact: AnyFact) -> None:
-        if self._timer is not None:
-            self._waiting = fact
-            return
-        self._record(fact)
-        self._timer = asyncio.get_running_loop().call_later(NOTE_INTERVAL, self._due)
-
-    def flush(self) -> None:
-        """Record what waits, now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            self._record(waiting)
-
-    def _due(self) -> None:
-        self._timer = None
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            self.put(waiting)
-
-
-def _check_attached(given: TerminalOptions, environment: Mapping[str, str]) -> None:
-    """What cannot be given to a program that runs already."""
-    assert given.attach is not None
-    check_attach(given.attach)
-    if given.command:
-        raise InvalidRequest("command and attach cannot go together")
-    if given.resume is not None or given.agent_config:
-        raise InvalidRequest("resume and agent_config are for a program that we start, not for attach")
-    check_command(tmux_command(environment), given.env)
-
-
-def _orphan_line(report: OrphanReport) -> str:
-    """One line on what a lost server left behind; empty when there is nothing to say."""
-    if not report.known:
-        return f"whether process {report.program.pid} of the lost server still runs cannot be seen on this system"
-    parts = []
-    if report.killed:
-        parts.append("ended " + ", ".join(str(process.pid) for process in report.killed))
-    if report.left:
-        parts.append("could not end " + ", ".join(str(process.pid) for process in report.left))
-    return f"left running by the lost server: {'; '.join(parts)}" if parts else ""

@@ -51,6 +51,18 @@ class OrphanReport(msgspec.Struct, frozen=True, kw_only=True):
         left = {(process.pid, process.start) for process in self.left}
         return tuple(process for process in self.found if (process.pid, process.start) not in left)
 
+    @property
+    def line(self) -> str:
+        """What a lost server left behind, in one line; empty when there is nothing to say."""
+        if not self.known:
+            return f"whether process {self.program.pid} of the lost server still runs cannot be seen on this system"
+        parts = []
+        if self.killed:
+            parts.append("ended " + ", ".join(str(process.pid) for process in self.killed))
+        if self.left:
+            parts.append("could not end " + ", ".join(str(process.pid) for process in self.left))
+        return f"left running by the lost server: {'; '.join(parts)}" if parts else ""
+
 
 async def end_orphans(
     programs: Iterable[LostProgram],

@@ -15,8 +15,21 @@ import msgspec
 
 from dragoman.agents.common.observation import Dialog, Sighting
 from dragoman.agents.terminal.tui.reading import ScreenDialog
-from dragoman.hub.events import AnyFact, DecisionOpened, DecisionRevised, Json, Option, Origin, Question
+from dragoman.hub.events import AnyFact, DecisionOpened, DecisionRevised, Json, Option, Origin
 from dragoman.hub.session import Session
+
+from .same_dialog import (
+    dialog_shown,
+    is_about,
+    is_next_page,
+    joined,
+    looks_like,
+    may_be_same,
+    names,
+    same,
+    takes_secret,
+    with_page,
+)
 
 HOOK_ALONE = 1.0
 """Seconds after which a dialog that only a hook has told of is believed in."""
@@ -87,15 +100,15 @@ class Dialogs:
             self._ghost = None
             known = self._take_announced(about)
             self._begin(known or about or Dialog(kind="permission"), sighting.cause, now)
-        elif about is not None and not any(_same(about, other) for other, _, _ in self._announced):
+        elif about is not None and not any(same(about, other) for other, _, _ in self._announced):
             self._announced.append((about, sighting.cause, now))
 
     def tool_ended(self, call: str | None, tool: str | None, input_: Json) -> None:
         """A tool has run: whatever was asked about it is over."""
         self._announced = deque(
-            (entry for entry in self._announced if not _is_about(entry[0], call, tool, input_)), maxlen=MAX_ANNOUNCED
+            (entry for entry in self._announced if not is_about(entry[0], call, tool, input_)), maxlen=MAX_ANNOUNCED
         )
-        if self.open is not None and _is_about(self.open.about, call, tool, input_):
+        if self.open is not None and is_about(self.open.about, call, tool, input_):
             self.end("hook")
 
     def no_longer_asked(self, now: float) -> None:
@@ -119,9 +132,9 @@ class Dialogs:
                 self._begin_shown(dialog, now)
         elif current.shown is None:
             self._show(current, dialog, now)
-        elif current.shown.identity == dialog.identity or (resized and _looks_like(current.shown, dialog)):
+        elif current.shown.identity == dialog.identity or (resized and looks_like(current.shown, dialog)):
             current.shown, current.missing_since = dialog, None
-        elif _is_next_page(current.shown, dialog):
+        elif is_next_page(current.shown, dialog):
             self._turn_page(current, dialog, now)
         else:
             self.end("screen")
@@ -197,9 +210,9 @@ class Dialogs:
     # Inside
 
     def _begin_shown(self, dialog: ScreenDialog, now: float) -> None:
-        seen = _about(dialog)
+        seen = dialog_shown(dialog)
         known = self._take_announced(seen)
-        about = seen if known is None else _joined(known, seen)
+        about = seen if known is None else joined(known, seen)
         cause = f"screen:{about.kind}" if known is None else f"hook:prompt({about.kind})"
         self._begin(about, cause, now, dialog)
 
@@ -224,7 +237,7 @@ class Dialogs:
                 questions=about.questions,
                 ready=bool(about.options or about.questions) or shown is not None,
                 subtype=about.subtype,
-                secret=_takes_secret(about, shown),
+                secret=takes_secret(about, shown),
                 auth_url=about.auth_url,
                 origin=Origin(source="screen" if shown is not None else cause.partition(":")[0]),
             )
@@ -235,9 +248,9 @@ class Dialogs:
 
     def _show(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
         current.shown, current.shown_at, current.refuted_since = dialog, now, None
-        seen = _about(dialog)
+        seen = dialog_shown(dialog)
         before = current.about
-        current.about = about = _joined(before, seen)
+        current.about = about = joined(before, seen)
         self._record(
             DecisionRevised(
                 decision=current.decision,
@@ -249,7 +262,7 @@ class Dialogs:
                 options=about.options or None,
                 questions=about.questions if about.questions != before.questions else None,
                 ready=True,
-                secret=_takes_secret(about, dialog),
+                secret=takes_secret(about, dialog),
                 cause="enriched",
             )
         )
@@ -259,9 +272,9 @@ class Dialogs:
         """Add what is told to the open dialog; False when it is about another one."""
         current = self.open
         assert current is not None
-        if not _may_be_same(current.about, about):
+        if not may_be_same(current.about, about):
             return False
-        before, after = current.about, _joined(about, current.about)
+        before, after = current.about, joined(about, current.about)
         current.about = after
         changes = {
             name: getattr(after, name)
@@ -278,7 +291,7 @@ class Dialogs:
         total = len(current.about.questions) or len(dialog.tabs)
         position = next((at for at, tab in enumerate(dialog.tabs) if tab.current), total)
         current.given = page = total if dialog.review else min(position, total)
-        known = _with_page(current.about.questions, dialog, position)
+        known = with_page(current.about.questions, dialog, position)
         opened = self._session.state.decisions.get(current.decision)
         ahead = opened is not None and opened.question_current < page
         if opened is not None and (ahead or known != current.about.questions):
@@ -311,114 +324,12 @@ class Dialogs:
             self._announced.popleft()
 
     def _take_announced(self, about: Dialog | None) -> Dialog | None:
-        fits = [entry for entry in self._announced if about is None or _may_be_same(entry[0], about)]
+        fits = [entry for entry in self._announced if about is None or may_be_same(entry[0], about)]
         if not fits:
             return None
-        best = next((entry for entry in fits if about is not None and _names(about, entry[0])), fits[0])
+        best = next((entry for entry in fits if about is not None and names(about, entry[0])), fits[0])
         self._announced.remove(best)
         return best[0]
 
     def _is_ghost(self, dialog: ScreenDialog, now: float) -> bool:
         return self._ghost is not None and self._ghost[0] == dialog.identity and now - self._ghost[1] < GHOST
-
-
-def _takes_secret(about: Dialog, shown: ScreenDialog | None) -> bool:
-    """Whether what is typed into it may be a code or a key: a field of a set-up dialog, or nobody knows what yet."""
-    if shown is None:
-        return about.kind == "setup" or (about.tool is None and not about.text)
-    return about.kind == "setup" and not shown.rows and not shown.enter_only
-
-
-def _about(dialog: ScreenDialog) -> Dialog:
-    options = tuple(Option(row.label, description=row.description or None) for row in dialog.rows)
-    questions: tuple[Question, ...] = ()
-    if dialog.kind == "question" and not dialog.review:
-        questions = (Question(dialog.text, options, multiple=dialog.multiple),)
-        if dialog.tabs:  # the others are not on the screen yet
-            questions = tuple(
-                questions[0] if tab.current else Question(tab.label, header=tab.label) for tab in dialog.tabs
-            )
-    return Dialog(
-        kind=dialog.kind,
-        text=dialog.text,
-        subtype=dialog.subtype,
-        tool=dialog.tool,
-        input={"text": dialog.body} if dialog.kind == "permission" and dialog.body else None,
-        auth_url=dialog.auth_url,
-        options=options,
-        questions=questions,
-    )
-
-
-def _with_page(questions: tuple[Question, ...], dialog: ScreenDialog, position: int) -> tuple[Question, ...]:
-    """The questions, with the one that stands on the screen now; its rows were not known before it did."""
-    if dialog.review or position >= len(questions) or questions[position].options:
-        return questions
-    options = tuple(Option(row.label, description=row.description or None) for row in dialog.rows)
-    shown = Question(dialog.text, options, header=questions[position].header, multiple=dialog.multiple)
-    return (*questions[:position], shown, *questions[position + 1 :])
-
-
-def _joined(told: Dialog, seen: Dialog) -> Dialog:
-    """What a hook told and the screen shows: the hook knows better what it is about, the screen how it looks."""
-    return msgspec.structs.replace(
-        told,
-        kind=seen.kind if told.kind == "permission" and told.tool is None else told.kind,
-        text=told.text or seen.text,
-        subtype=told.subtype or seen.subtype,
-        tool=told.tool or seen.tool,
-        input=told.input if told.input is not None else seen.input,
-        call=told.call or seen.call,
-        auth_url=told.auth_url or seen.auth_url,
-        options=seen.options or told.options,
-        questions=told.questions or seen.questions,
-    )
-
-
-def _may_be_same(one: Dialog, other: Dialog) -> bool:
-    if one.call is not None and other.call is not None and one.call != other.call:
-        return False
-    if one.kind != other.kind and "permission" not in (one.kind, other.kind):
-        return False
-    if one.kind != other.kind and (one.tool is not None and other.tool is not None):
-        return False
-    if one.tool is not None and other.tool is not None and one.tool != other.tool:
-        return False
-    return not (_by_program(one) and _by_program(other)) or one.input == other.input
-
-
-def _names(seen: Dialog, told: Dialog) -> bool:
-    """Whether what the screen shows names what a hook told of: the command, the file."""
-    if not isinstance(seen.input, dict) or not isinstance(told.input, dict):
-        return False
-    shown = "".join(str(seen.input.get("text", "")).split())
-    return any(
-        isinstance(value, str) and value.strip() and "".join(value.split()) in shown for value in told.input.values()
-    )
-
-
-def _by_program(dialog: Dialog) -> bool:
-    """Whether its input came from the program, not from what the screen shows."""
-    return dialog.input is not None and not (isinstance(dialog.input, dict) and set(dialog.input) == {"text"})
-
-
-def _same(one: Dialog, other: Dialog) -> bool:
-    return (one.kind, one.tool, one.input) == (other.kind, other.tool, other.input)
-
-
-def _is_about(dialog: Dialog, call: str | None, tool: str | None, input_: Json) -> bool:
-    if dialog.call is not None and call is not None:
-        return dialog.call == call
-    return dialog.tool is not None and dialog.tool == tool and (not _by_program(dialog) or dialog.input == input_)
-
-
-def _is_next_page(old: ScreenDialog, new: ScreenDialog) -> bool:
-    if old.kind != "question" or new.kind != "question":
-        return False
-    if new.review or old.review:
-        return bool(old.tabs or new.tabs) or new.review
-    return bool(old.tabs) and [tab.label for tab in old.tabs] == [tab.label for tab in new.tabs]
-
-
-def _looks_like(old: ScreenDialog, new: ScreenDialog) -> bool:
-    return old.kind == new.kind and [row.label for row in old.rows] == [row.label for row in new.rows]
