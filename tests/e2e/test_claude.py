@@ -164,37 +164,3 @@ async def test_a_plan_is_sent_back_with_feedback(start: Start, model: ModelServe
         await client.answers("plan", accept=False, text="Leave out the second step")
         await client.wait_state("idle")
         assert "Leave out the second step" in truth.results()[-1]
-
-
-async def test_escape_ends_an_answer(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.esc_mid_stream(client, model)
-
-
-async def test_an_error_of_the_api(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        frame = await lines.error_reported(client, model, 400)
-        assert "scripted failure" in frame["error_detail"]
-
-
-async def test_nudges_arrive_exactly_once(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.nudges_arrive_once(client, model)
-
-
-async def test_a_nudge_is_refused_while_it_works(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.refused_while_working(client, model)
-
-
-async def test_the_end_is_one_exit(start: Start) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await client.send(event="nudge", message="/exit")
-        frame = await client.wait_state("exited")
-        assert frame == {"event": "exit", "code": 0, "signal": None}
-        assert client.seen[-1] == frame

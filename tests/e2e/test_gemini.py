@@ -63,36 +63,3 @@ async def test_two_questions_are_answered_at_once(start: Start, model: ModelServ
         (result,) = truth.results()
         assert "SQLite" in result
         assert "Redis" in result
-
-
-async def test_escape_ends_an_answer(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.esc_mid_stream(client, model)
-
-
-async def test_an_error_of_the_api(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.error_reported(client, model, 400)
-
-
-async def test_nudges_arrive_exactly_once(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.nudges_arrive_once(client, model)
-
-
-async def test_a_nudge_is_refused_while_it_works(start: Start, model: ModelServer) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await lines.refused_while_working(client, model)
-
-
-async def test_the_end_is_one_exit(start: Start) -> None:
-    async with start(AGENT) as client:
-        await client.wait_state("idle")
-        await client.send(event="nudge", message="/quit")
-        frame = await client.wait_state("exited")
-        assert frame == {"event": "exit", "code": 0, "signal": None}
-        assert client.seen[-1] == frame

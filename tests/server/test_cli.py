@@ -194,8 +194,8 @@ print(json.load(urllib.request.urlopen(asked))["session"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_within_its_budget_although_programs_resist(number: signal.Signals, tmp_path: Path) -> None:
     stubborn = "trap '' HUP INT TERM; while :; do sleep 1; done"
-    line = [sys.executable, "-m", "dragoman", "run", "--port", "0", "--json", "--data", str(tmp_path / "data")]
-    with running([*line, "--", "sh", "-c", stubborn], tmp_path) as (process, _):
+    line = ["env", "COOP_SHUTDOWN_TIMEOUT_MS=800", sys.executable, "-m", "dragoman", "run", "--port", "0", "--json"]
+    with running([*line, "--data", str(tmp_path / "data"), "--", "sh", "-c", stubborn], tmp_path) as (process, _):
         began = time.monotonic()
         process.send_signal(number)
         assert process.wait(LIMIT) == 1, "the program was killed by a signal"

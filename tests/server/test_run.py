@@ -18,11 +18,12 @@ import pytest
 
 from dragoman.cli.coop_environment import settings_from
 from dragoman.cli.main import build_parser
-from dragoman.cli.run import Made, asked_for
+from dragoman.cli.run import Made, asked_for, with_shutdown_timeout
+from dragoman.cli.serving import flags_of
 from dragoman.cli.stopping import drain, idle_for
 from dragoman.hub.events import AgentExited, TerminalTitled
 from dragoman.server.serve import UseError
-from dragoman.server.settings import load
+from dragoman.server.settings import Settings, load
 from tests.dialects.coop.driven import Play, eventually
 
 from .test_cli import LIMIT, dragoman, running
@@ -185,7 +186,7 @@ def test_coops_tuning_variables() -> None:
         "COOP_NUDGE_TIMEOUT_MS": "0",
         "COOP_IDLE_TIMEOUT_MS": "60000",
         "COOP_SCREEN_DEBOUNCE_MS": "20",
-        "COOP_SHUTDOWN_TIMEOUT_MS": "10000",
+        "COOP_SHUTDOWN_TIMEOUT_MS": "12000",
         "COOP_LOG_LEVEL": "WARN",
         "COOP_LOG_FORMAT": "json",
         "COOP_LOG_POLL_MS": "many",
@@ -193,7 +194,7 @@ def test_coops_tuning_variables() -> None:
         "COOP_GRPC_PORT": "9",
         "COOP_HOST": "",
     }
-    settings = load(None, {}, {}, usual=settings_from(given))
+    settings = with_shutdown_timeout(load(None, {}, {}, usual=settings_from(given)))
     driver = settings.terminal.driver
     assert (driver.input_delay, driver.input_delay_per_byte, driver.input_delay_max) == (0.1, 0.002, 3.0)
     assert (driver.nudge_timeout, settings.run.idle_timeout, settings.terminal.screen_interval) == (0.0, 60.0, 0.02)
@@ -203,8 +204,39 @@ def test_coops_tuning_variables() -> None:
         usual.run.drain_timeout,
     )
     assert (settings.log.level, settings.log.json) == ("warning", True)
-    budget = settings.server.stop_budget * 0.6
-    assert settings.terminal.schedule.within(budget).kill == 10.0
+    assert _killed_after(settings) == 12.0
+
+
+def _killed_after(settings: Settings) -> float:
+    return settings.terminal.schedule.within(settings.server.stop_budget * 0.6).kill
+
+
+def test_a_program_has_coops_time_to_end_unless_the_file_gives_another(tmp_path: Path) -> None:
+    assert _killed_after(with_shutdown_timeout(load(None, {}, {}))) == 10.0
+    file = tmp_path / "config.toml"
+    file.write_text("[run]\nshutdown_timeout = 0.1\n")
+    settings = with_shutdown_timeout(load(file, {}, {}))
+    assert _killed_after(settings) == settings.terminal.schedule.terminate == 0.1
+
+
+def test_coops_own_flags_are_understood() -> None:
+    words = ["--auth-token", "t", "--log-format", "JSON", "--log-level", "WARN", "--term", "xterm", "--", "x"]
+    given = flags_of(build_parser().parse_args(["run", *words]))
+    assert given["server"]["token"] == "t"
+    assert given["log"] == {"level": "warning", "json": True}
+    assert flags_of(build_parser().parse_args(["run", "--log-format", "text", "--", "x"]))["log"]["json"] is False
+    assert flags_of(build_parser().parse_args(["run", "--log-json", "--", "x"]))["log"]["json"] is True
+
+
+@pytest.mark.parametrize(
+    "words", [["--agent", "codex"], ["--agent", "opencode"], ["--agent", "claude", "--groom", "pristine"]]
+)
+@pytest.mark.parametrize("config", ['{"settings": {}}', '{"mcp": {}}', '{"stop": {}}', '{"start": {}}'])
+def test_a_config_that_would_have_no_effect_is_refused(tmp_path: Path, words: list[str], config: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(config)
+    with pytest.raises(UseError, match="--agent-config"):
+        asked(*words, "--agent-config", str(file), "--", "x")
 
 
 # Where it listens

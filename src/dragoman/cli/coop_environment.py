@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dragoman.server.settings import log_level
+
 from .serving import Flags
 
 _SETTINGS: dict[str, tuple[str, ...]] = {
@@ -22,6 +24,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
 _MILLISECONDS: dict[str, tuple[str, ...]] = {
     "COOP_IDLE_TIMEOUT_MS": ("run", "idle_timeout"),
     "COOP_DRAIN_TIMEOUT_MS": ("run", "drain_timeout"),
+    "COOP_SHUTDOWN_TIMEOUT_MS": ("run", "shutdown_timeout"),
     "COOP_SCREEN_DEBOUNCE_MS": ("terminal", "screen_interval"),
     "COOP_LOG_POLL_MS": ("terminal", "driver", "log_interval"),
     "COOP_INPUT_DELAY_MS": ("terminal", "driver", "input_delay"),
@@ -29,8 +32,6 @@ _MILLISECONDS: dict[str, tuple[str, ...]] = {
     "COOP_INPUT_DELAY_MAX_MS": ("terminal", "driver", "input_delay_max"),
     "COOP_NUDGE_TIMEOUT_MS": ("terminal", "driver", "nudge_timeout"),
 }
-
-_LEVELS = {"trace": "debug", "warn": "warning"}
 
 OPTIONS = {
     "agent": "COOP_AGENT",
@@ -53,11 +54,8 @@ def settings_from(environment: Mapping[str, str]) -> Flags:
     for name, path in _MILLISECONDS.items():
         if (seconds := _seconds(environment.get(name))) is not None:
             _put(tree, path, seconds)
-    if (kill := _seconds(environment.get("COOP_SHUTDOWN_TIMEOUT_MS"))) is not None:
-        _put(tree, ("terminal", "schedule"), {"terminate": min(0.3, kill), "kill": kill, "give_up": kill + 2})
-        _put(tree, ("server", "stop_budget"), max(2.0, 2.5 * kill))
     if level := environment.get("COOP_LOG_LEVEL"):
-        _put(tree, ("log", "level"), _LEVELS.get(level.lower(), level.lower()))
+        _put(tree, ("log", "level"), log_level(level))
     if form := environment.get("COOP_LOG_FORMAT"):
         _put(tree, ("log", "json"), form.lower() == "json")
     return tree

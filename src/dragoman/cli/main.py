@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dragoman.server.settings import SettingsError
+from dragoman.server.settings import SettingsError, log_level
 
 USE_ERROR = 2
 """Exit code for everything that was asked wrongly."""
@@ -46,6 +46,7 @@ def build_parser() -> Parser:
     run.add_argument("--ring-size", type=int, metavar="BYTES", help="raw output that is kept (1048576)")
     run.add_argument("--cols", type=int, help="terminal width (200)")
     run.add_argument("--rows", type=int, help="terminal height (50)")
+    run.add_argument("--term", help="taken and without effect: programs get xterm-256color")
     run.add_argument("--record", action="store_true", default=None, help="record to asciicast v2 in the data folder")
     run.add_argument("--no-model", action="store_true", help="keep no screen model")
     run.add_argument("--exit-with-child", action="store_true", help="stop when the program has ended")
@@ -83,13 +84,14 @@ def _listening(parser: Parser) -> None:
     parser.add_argument("--port", type=int, help="TCP port, 0 for a free one (7337)")
     parser.add_argument("--socket", metavar="PATH", help="listen on this unix socket too")
     parser.add_argument("--port-health", type=int, metavar="PORT", help="serve health and ready on this port too")
-    parser.add_argument("--token", help="require this token (better: DRAGOMAN_TOKEN)")
+    parser.add_argument("--token", "--auth-token", help="require this token (better: DRAGOMAN_TOKEN)")
     parser.add_argument("--allow-host", action="append", metavar="NAME", help="also serve this host name")
     parser.add_argument("--allow-origin", action="append", metavar="ORIGIN", help="let pages of this origin in")
     parser.add_argument("--data", metavar="DIR", help="data folder")
     parser.add_argument("--json", action="store_true", help="print one JSON line on stdout when ready")
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    parser.add_argument("--log-level", type=log_level, choices=("debug", "info", "warning", "error"))
     parser.add_argument("--log-json", action="store_true", default=None, help="log as JSON lines")
+    parser.add_argument("--log-format", type=str.lower, choices=("text", "json"), help="the same, in another form")
 
 
 def _reaching(parser: Parser) -> None:

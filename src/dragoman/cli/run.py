@@ -22,6 +22,7 @@ from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG, check_hook_setti
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.server.serve import Server, UseError
+from dragoman.server.settings import Settings
 
 from . import coop_environment
 from .main import complain
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         flags["data"]["folder"] = own_folder
     try:
         settings = settings_of(arguments, flags, usual=coop_environment.settings_from(os.environ))
+        settings = with_shutdown_timeout(settings)
         program = Program(made, leave=arguments.exit_with_child)
         return run_server(
             settings, announce=arguments.json, only_session=True, prepare=program.start, work=program.attend
@@ -77,6 +79,20 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         if own_folder is not None and not arguments.record:
             shutil.rmtree(own_folder, ignore_errors=True)
+
+
+def with_shutdown_timeout(settings: Settings) -> Settings:
+    """The schedule by which programs are ended here, and the time for it."""
+    kill = settings.run.shutdown_timeout
+    terminal, server = settings.terminal, settings.server
+    schedule = msgspec.structs.replace(
+        terminal.schedule, terminate=min(terminal.schedule.terminate, kill), kill=kill, give_up=kill + 2
+    )
+    return msgspec.structs.replace(
+        settings,
+        terminal=msgspec.structs.replace(terminal, schedule=schedule),
+        server=msgspec.structs.replace(server, stop_budget=max(server.stop_budget, 2.5 * kill)),
+    )
 
 
 def asked_for(arguments: argparse.Namespace) -> Made:
@@ -111,8 +127,8 @@ def asked_for(arguments: argparse.Namespace) -> Made:
     settings = {name: config.pop(key) for name, key in hooks if key in config}
     try:
         check_hook_settings(settings)
-        if config:
-            check_agent_config(agent, config)
+        if given["agent_config"] is not None:
+            check_agent_config(agent, config, groom=groom)
     except HubError as problem:
         raise UseError(f"--agent-config: {problem}") from None
     if config and given["attach"] is not None:

@@ -35,8 +35,14 @@ def flags_of(arguments: argparse.Namespace) -> Flags:
             "allow_origin": arguments.allow_origin,
         },
         "data": {"folder": arguments.data},
-        "log": {"level": arguments.log_level, "json": arguments.log_json},
+        "log": {"level": arguments.log_level, "json": _as_json(arguments)},
     }
+
+
+def _as_json(arguments: argparse.Namespace) -> bool | None:
+    if arguments.log_format is None:
+        return bool(arguments.log_json) or None
+    return bool(arguments.log_format == "json")
 
 
 def settings_of(arguments: argparse.Namespace, flags: Flags, *, usual: Flags | None = None) -> Settings:

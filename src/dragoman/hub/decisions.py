@@ -96,5 +96,7 @@ def _check_option(answer: Answer, options: int | None) -> None:
     """A decision without options takes the first: it is its yes."""
     if answer.option is None:
         return
+    if options is not None and answer.option == options + 1 and answer.text is not None:
+        return  # "other", behind the options, with what it is
     if answer.option < 1 or (options is not None and answer.option > max(options, 1)):
         raise InvalidAnswer(f"option {answer.option} is not one of {options if options is not None else 'any'}")

@@ -348,7 +348,7 @@ def revised(opened: DecisionOpened, fact: DecisionRevised) -> DecisionOpened:
 
 _REVISABLE = (
     *("kind", "text", "tool", "input", "call", "subtype", "auth_url"),
-    *("options", "options_fallback", "questions", "question_current", "ready"),
+    *("options", "options_fallback", "questions", "question_current", "ready", "secret"),
 )
 """Fields of a decision that ``decision.revised`` may replace."""
 

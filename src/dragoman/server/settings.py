@@ -61,6 +61,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Open TCP connections with a request under way; a further request is answered 503."""
 
 
+_OTHER_LEVELS = {"trace": "debug", "warn": "warning"}
+
+
+def log_level(word: str) -> str:
+    """A level's name as ours: some programs have a finer one, or say it shorter."""
+    return _OTHER_LEVELS.get(word.lower(), word.lower())
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When ``dragoman run`` ends by itself, and how gently it stops an agent that it knows. Times are seconds."""
 
@@ -72,6 +80,10 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     drain_interval: float = 2.0
     """Between two presses of Escape meanwhile."""
+
+    shutdown_timeout: float = 10.0
+    """For a program to end once it was hung up, before it is killed; here it takes the place of
+    ``terminal.schedule.kill``."""
 
 
 class DataSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ from dragoman.agents.terminal.drivers.agent_config import (
 from dragoman.agents.terminal.drivers.claude import HOOKS, Claude
 from dragoman.agents.terminal.drivers.gemini import Gemini
 from dragoman.agents.terminal.drivers.profile import LaunchContext
+from dragoman.agents.terminal.drivers.table import check_driver_options
 from dragoman.hub.errors import InvalidRequest
 
 ENTRY = {"matcher": "", "hooks": []}
@@ -220,3 +221,9 @@ def test_a_damaged_line_does_not_hide_a_transcripts_name(tmp_path: Path) -> None
 def resuming(folder: Path, hint: str) -> LaunchContext:
     plain = context(folder)
     return LaunchContext(**{name: getattr(plain, name) for name in plain.__struct_fields__} | {"resume": hint})
+
+
+@pytest.mark.parametrize("hint", ["", "  "])
+def test_a_hint_that_says_nothing_resumes_nothing(hint: str) -> None:
+    with pytest.raises(InvalidRequest, match="names no session"):
+        check_driver_options("claude", groom="auto", config={}, resume=hint)

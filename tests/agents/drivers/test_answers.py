@@ -1,11 +1,13 @@
+# ruff: noqa: RUF001 - the signs are those that the agents draw
 """Answers on their way to a dialog: which row is meant, and what becomes of an answer that does not get there."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.agents.driven import Driven, shot, storyboard
+from tests.agents.driven import Driven, page, shot, storyboard
 from tests.agents.tui.screens import dialog
 from tests.hub.rig import until
 
@@ -40,30 +42,44 @@ def renamed(label: str, to: str):
 async def test_of_rows_that_say_the_same_the_one_that_was_announced_is_taken(tmp_path: Path) -> None:
     first, second = (row.label for row in dialog("claude", "question-single").rows[:2])
     same = shot("question-single", renamed(f"2. {second}", f"2. {first}"), until=DOWN)
-    moved = shot("question-single", lambda lines: _marked(renamed(f"2. {second}", f"2. {first}")(lines), 2), until="\r")
+    moved = shot(
+        "question-single",
+        lambda lines: _marked(renamed(f"2. {second}", f"2. {first}")(lines), "question-single", 1),
+        until="\r",
+    )
     async with storyboard(tmp_path, same, moved, shot(IDLE)) as agent:
         assert await answer(agent, Answer(option=2)) is None
         assert agent.typed() == f"{DOWN}\r"
 
 
-async def test_a_row_that_says_something_else_once_the_marker_has_come_is_not_confirmed(tmp_path: Path) -> None:
-    """The program redraws its options between the arrow and Enter."""
-    shown = dialog("claude", "permission-bash")
-    label = shown.rows[1].label
-    other = shot("permission-bash-second-row", renamed(label, "Yes, and never ask for anything again"))
+@pytest.mark.parametrize(
+    ("option", "moment", "label", "to", "why_not"),
+    [
+        (2, "permission-bash-second-row", "from this project", "from any project", "gone"),
+        (4, "permission-bash-last-row", "4. No", "4. No, and never ask again", "changed"),
+    ],
+)
+async def test_a_row_that_says_something_else_once_the_marker_has_come_is_not_confirmed(
+    tmp_path: Path, option: int, moment: str, label: str, to: str, why_not: str
+) -> None:
+    """The program redraws its options between the arrow and Enter: another dialog, or the same in other words."""
+
+    def redrawn(lines: list[str]) -> list[str]:
+        return [line.replace("denied.txt", "made.txt").replace(label, to) for line in lines]
+
+    other = shot(moment, redrawn)
+    assert any(to in line for line in other["lines"])
     async with storyboard(tmp_path, shot("permission-bash", until=DOWN), other) as agent:
-        assert "changed" in (await answer(agent, Answer(option=2)) or "")
-        assert agent.typed() == DOWN
+        assert why_not in (await answer(agent, Answer(option=option)) or "")
+        assert set(agent.typed()) <= set(DOWN)
 
 
 @pytest.mark.parametrize("moment", ["permission-bash", "plan", "question-single", "start-trust"])
 async def test_a_dialog_that_an_answer_did_not_reach_is_asked_again(tmp_path: Path, moment: str) -> None:
     """It stands there still, so somebody must be able to answer it."""
-    async with storyboard(
-        tmp_path, shot(moment, until="\r\r"), shot(IDLE), groom="manual", answer_timeout=0.2
-    ) as agent:
+    async with storyboard(tmp_path, shot(moment), groom="manual", answer_timeout=0.2) as agent:
         first = (await agent.asked()).decision
-        assert await answer(agent, Answer(option=1)) is not None  # its Enter, and the second, are not heard as one
+        assert await answer(agent, Answer(option=1)) is not None
         again = await open_decision(agent, other_than=first)
         assert (await agent.facts(DecisionResolved))[-1].decision == first
         opened = await agent.facts(DecisionOpened)
@@ -118,7 +134,81 @@ async def test_an_empty_text_beside_an_option_says_nothing(tmp_path: Path) -> No
         assert agent.typed() == "\r"
 
 
-def _marked(lines: list[str], number: int) -> list[str]:
-    """The lines with the marker moved to a row."""
+async def test_the_same_question_asked_twice_is_answered_once_by_one_answer(tmp_path: Path) -> None:
+    """No hook and no status tells them apart: what was drawn after Enter may be the second."""
+    steps = [shot("permission-bash", until="\r"), shot("permission-bash", until="\r"), shot(IDLE)]
+    async with storyboard(tmp_path, *steps, answer_timeout=0.5) as agent:
+        first = (await agent.asked()).decision
+        await answer(agent, Answer(option=1))
+        second = (await open_decision(agent, other_than=first)).decision
+        assert agent.typed() == "\r"
+        assert await answer(agent, Answer(option=1)) is None
+        assert [each.decision for each in await agent.facts(DecisionOpened)] == [first, second]
+
+
+async def test_an_enter_that_a_halted_program_has_not_read_is_not_pressed_again(tmp_path: Path) -> None:
+    steps = [shot("permission-bash", until="\r"), shot("permission-write")]
+    async with storyboard(tmp_path, *steps, answer_timeout=0.5) as agent:
+        first = (await agent.asked()).decision
+        agent.agent.terminal.signal("SIGSTOP")
+        assert await answer(agent, Answer(option=1)) is not None
+        agent.agent.terminal.signal("SIGCONT")
+        await until(lambda: agent.typed(0) == "\r")
+        await until(lambda: [each.text for each in agent.session.state.decisions.values() if "create" in each.text])
+        assert agent.typed() == "\r"
+        assert first not in agent.session.state.decisions
+
+
+@pytest.mark.parametrize("said", [Answer(accept=True, text="be quick"), Answer(option=2, text="be quick")])
+async def test_a_yes_with_a_text_is_a_yes(tmp_path: Path, said: Answer) -> None:
+    async with storyboard(tmp_path, shot("plan", until=DOWN), _second_row("plan"), shot(IDLE)) as agent:
+        assert await answer(agent, said) is None
+        assert agent.typed() == f"{DOWN}\r"
+
+
+@pytest.mark.parametrize("option", [3, None])
+async def test_other_is_chosen_by_its_text_with_its_number_or_without(tmp_path: Path, option: int | None) -> None:
+    steps = [shot("question-single", until=DOWN * 2), shot("question-typing", until="mine\x1b[201~")]
+    async with storyboard(tmp_path, *steps, shot("question-typed", until="\r"), shot(IDLE)) as agent:
+        assert await answer(agent, Answer(answers=(Answer(option=option, text="mine"),))) is None
+        assert agent.typed() == f"{DOWN * 2}\x1b[200~mine\x1b[201~\r"
+
+
+SECRET = "SIGNINCODE123"
+
+
+@pytest.mark.parametrize(
+    "told_before", ["", "\x1b]7501;id=;state=blocked;kind=auth\x07", "\x1b]7501;state=blocked\x07"]
+)
+async def test_a_sign_in_code_stays_out_of_the_log_whoever_told_of_its_dialog(tmp_path: Path, told_before: str) -> None:
+    steps = [
+        page(told_before, after=1.0),
+        shot("menu-login-oauth", until="\x1b[201~"),
+        shot("menu-login-oauth", until="\r"),
+    ]
+    async with storyboard(tmp_path, *steps, shot(IDLE)) as agent:
+        await until(lambda: any(each.subtype == "oauth_login" for each in agent.session.state.decisions.values()))
+        assert (await agent.asked()).secret
+        assert await answer(agent, Answer(text=SECRET)) is None
+        assert agent.typed() == f"\x1b[200~{SECRET}\x1b[201~\r"
+        assert SECRET not in repr(await agent.hub.facts(agent.session))
+
+
+async def test_nobody_knows_yet_what_is_asked_and_a_text_may_be_a_secret(tmp_path: Path) -> None:
+    async with storyboard(tmp_path, page("\x1b]7501;state=blocked\x07")) as agent:
+        assert (await agent.asked()).secret
+
+
+def _second_row(moment: str) -> dict[str, Any]:
+    """A dialog whose marker has gone one row down."""
+    return shot(moment, lambda lines: _marked(lines, moment, 1), until="\r")
+
+
+def _marked(lines: list[str], moment: str, row: int) -> list[str]:
+    """The lines with the marker moved to a row, from 0."""
+    at = dialog("claude", moment).rows[row].line
     plain = [line.replace("❯", " ") for line in lines]
-    return [line.replace(f"  {number}. ", f"❯ {number}. ", 1) for line in plain]
+    return [
+        line.replace(f"  {row + 1}. ", f"❯ {row + 1}. ", 1) if number == at else line
+        for number, line in enumerate(plain)
+    ]

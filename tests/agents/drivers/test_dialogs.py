@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from dragoman.agents.common.observation import Dialog, Sighting
-from dragoman.agents.terminal.drivers.dialogs import GHOST, GONE_AFTER, HOOK_ALONE, Dialogs
+from dragoman.agents.terminal.drivers.dialogs import GHOST, GONE_AFTER, HOOK_ALONE, UNSEEN, Dialogs
 from dragoman.agents.terminal.tui.reading import Row, ScreenDialog
 from dragoman.hub.events import DecisionOpened, DecisionRevised
 
@@ -93,6 +93,31 @@ async def test_a_hook_alone_is_believed_after_a_while_unless_the_screen_denies_i
         assert not log.opened
         log.dialogs.tick(HOOK_ALONE, at_rest=at_rest)
         assert len(log.opened) == announced
+
+
+TITLED = Sighting(source="title", state="prompt", cause="title:prompt", dialog=None)
+
+
+async def test_a_dialog_that_only_a_title_told_of_is_over_once_the_screen_has_denied_it() -> None:
+    for sighting, over in ((TITLED, True), (BLOCKED, False)):
+        log = Log()
+        log.dialogs.told(sighting, 0.0)
+        log.dialogs.on_screen(None, 1.0, at_rest=True)
+        log.dialogs.tick(1.0 + UNSEEN / 2, at_rest=True)
+        assert log.dialogs.open is not None
+        log.dialogs.on_screen(None, 1.0 + UNSEEN, at_rest=True)
+        log.dialogs.tick(1.0 + UNSEEN, at_rest=True)
+        assert (log.dialogs.open is None) == over  # a program's own word counts for more than its picture
+
+
+async def test_a_denial_that_is_taken_back_ends_nothing() -> None:
+    log = Log()
+    log.dialogs.told(TITLED, 0.0)
+    log.dialogs.on_screen(None, 1.0, at_rest=True)
+    log.dialogs.on_screen(None, 1.1, at_rest=False)
+    log.dialogs.on_screen(None, 1.0 + UNSEEN, at_rest=True)
+    log.dialogs.tick(1.2 + UNSEEN, at_rest=True)
+    assert log.dialogs.open is not None
 
 
 async def test_a_hook_that_comes_after_its_dialog_opens_none() -> None:

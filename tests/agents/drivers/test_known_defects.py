@@ -312,6 +312,18 @@ async def test_the_first_thing_a_program_does_may_be_a_hook(tmp_path: Path) -> N
         await start_hook_said(agent)
 
 
+@pytest.mark.parametrize(("category", "verdict"), [("authentication_failed", "error"), ("rate_limit", "blocked")])
+async def test_a_stop_after_an_error_without_hope_is_let_go(tmp_path: Path, category: str, verdict: str) -> None:
+    """A stop says that the agent is at rest; what its state was before counts."""
+    told = f'{{"error": "{category}", "last_assistant_message": "API Error: failed"}}'
+    failure = f"echo '{told}' | {hook_command('StopFailure')}"
+    line = f"{failure}; echo '{{}}' | {hook_command('Stop')}; exec sleep 100"
+    async with driven(tmp_path, "sh", "-c", line, settings={"stop_config": {"mode": "signal"}}) as agent:
+        while not (stops := [fact for fact in await agent.facts(HookAnswered) if fact.hook == "stop"]):
+            await asyncio.sleep(0.02)
+        assert stops[0].verdict == verdict
+
+
 async def _silent(_: Post) -> Reply:
     return Reply()
 

@@ -118,7 +118,7 @@ async def test_a_person_who_types_keeps_the_answer_out(play: Play) -> None:
     play.asks()
     await play.durable()
 
-    def refuses(_: str) -> Any:
+    def refuses(*_: Any) -> Any:
         raise InputRefused("someone types at the terminal")
 
     play.session.ensure_agent().answering = refuses  # type: ignore[method-assign]

@@ -15,7 +15,7 @@ from dragoman.hub.errors import InputRefused, InvalidRequest
 from .child import Child, ExitStatus
 from .ending import Ending, KillSchedule, end_processes
 from .processes import MARKER, UNKNOWN_START, Process, ProcessTable, pid_start
-from .spawn import Spawned, check_size, set_size, spawn_on_pty
+from .spawn import Spawned, check_size, set_size, spawn_on_pty, unread_input
 
 _KERNEL_HOLDS = 256 * 1024
 """More than a PTY can hold unread (64 KiB and one line buffer): reading that much reaches every byte from before."""
@@ -198,6 +198,12 @@ class Pty:
         waiter: asyncio.Future[bool] = self._loop.create_future()
         self._drain_waiters.append(waiter)
         return await waiter
+
+    def unread(self) -> int:
+        """Bytes of input that the program has not read yet; 0 after its end."""
+        if self._child.ended or self._finished.is_set():
+            return 0
+        return len(self._input) + unread_input(self._master)
 
     def resize(self, cols: int, rows: int) -> None:
         """Give the terminal a new size. Raises ``InvalidSize`` beyond 1 to 65535; after the end it does nothing."""

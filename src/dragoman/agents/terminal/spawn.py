@@ -26,6 +26,9 @@ _CHANGE_FOLDER = 'cd -- "$1" && unset OLDPWD && shift && exec "$@"'
 _IUTF8 = 0o40000
 """Linux: erase whole UTF-8 characters in line mode. The termios module does not name it."""
 
+_TIOCGPTPEER = 0x5441
+"""Linux: open the other side of a terminal. The termios module does not name it."""
+
 _MAX_SIZE = 65535
 _OWN_FDS = Path("/proc/self/fd")
 _NOT_RESETTABLE = {signal.SIGKILL, signal.SIGSTOP}
@@ -80,6 +83,15 @@ def check_size(cols: int, rows: int) -> None:
 def set_size(fd: int, cols: int, rows: int) -> None:
     """Give the terminal its size; the kernel sends ``SIGWINCH`` to the foreground group if that is a change."""
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+def unread_input(master: int) -> int:
+    """Bytes of input that wait in a terminal for its program to read them. Raises ``OSError``."""
+    slave = fcntl.ioctl(master, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        return int(struct.unpack("i", fcntl.ioctl(slave, termios.FIONREAD, b"\0" * 4))[0])
+    finally:
+        os.close(slave)
 
 
 def _open_terminal(cols: int, rows: int) -> tuple[int, int]:

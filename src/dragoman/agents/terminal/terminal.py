@@ -160,6 +160,10 @@ class PtyTerminal:
         """Wait until the program's terminal has taken all input; False if the program ended before."""
         return self._pty is not None and await self._pty.drained()
 
+    def unread(self) -> int:
+        """Bytes of input that the program has not read yet."""
+        return 0 if self._pty is None else self._pty.unread()
+
     def press(self, keys: Sequence[str]) -> int:
         data = encode_keys(keys)
         self.write(data)

@@ -171,6 +171,10 @@ class TmuxPty:
         self._drain_waiters.append(waiter)
         return await waiter
 
+    def unread(self) -> int:
+        """Bytes of input that tmux has not taken yet: what became of them there cannot be known."""
+        return self._input_waiting
+
     def resize(self, cols: int, rows: int) -> None:
         """Ask tmux for a new size. Raises ``InvalidSize`` beyond 1 to 65535; after the end it does nothing."""
         check_size(cols, rows)

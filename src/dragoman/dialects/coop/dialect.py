@@ -119,10 +119,12 @@ class CoopDialect:
 
     def _default(self, principal: Principal) -> str:
         rows = [row for row in self.registry.rows(principal) if row.kind == "terminal"]
-        live = [row for row in rows if row.status not in ("exited", "closed", "idle")]
+        # Idle is also said of a program that was never started; what runs is unsettled.
+        ended = [row for row in rows if row.status in ("exited", "closed")]
+        live = [row for row in rows if row.unsettled and row not in ended]
         if not rows:
             raise NoTerminal
-        return live[0].session if live else rows[-1].session
+        return (live[:1] or ended[-1:] or rows[-1:])[0].session
 
     # For links and routes
 

@@ -51,7 +51,7 @@ class DecisionOpened(Fact, frozen=True, tag="decision.opened"):
 
     ``text`` is the question, or the command to be permitted. ``call`` binds it to a tool call, so that however
     many detectors see the same dialog there is one decision. ``ready`` is false while options are still being read.
-    ``secret`` keeps the answer (a sign-in code) out of the log.
+    ``secret`` keeps what is typed as an answer (a sign-in code, a key) out of the log.
     """
 
     decision: str
@@ -94,6 +94,7 @@ class DecisionRevised(Fact, frozen=True, tag="decision.revised"):
     questions: tuple[Question, ...] | None = None
     question_current: int | None = None
     ready: bool | None = None
+    secret: bool | None = None
     answered: tuple[Answer, ...] | None = None
     by: str | None = None
     cause: str | None = None

@@ -24,6 +24,9 @@ HOOK_ALONE = 1.0
 GONE_AFTER = 0.12
 """Seconds for which a dialog must be off the screen to be over: a program may draw it in two steps."""
 
+UNSEEN = 1.5
+"""Seconds for which the screen must deny a dialog that it never showed, and that only a hook or a title told of."""
+
 GHOST = 1.0
 """Seconds for which a dialog that is known to be over may stand on the screen."""
 
@@ -46,6 +49,8 @@ class OpenDialog:
         self.shown_at = opened
         """When its present page was first seen on the screen."""
         self.missing_since: float | None = None
+        self.refuted_since: float | None = None
+        """Since when the screen, which has never shown it, shows that nothing is asked."""
         self.given = 0
         """Questions, of a dialog that has several, that lie behind the page on the screen."""
         self.asked_again = False
@@ -126,20 +131,28 @@ class Dialogs:
     def look_again(self, now: float) -> float | None:
         """Seconds until time alone may change something here; None when it cannot."""
         if self.open is not None:
-            missing = self.open.missing_since
-            return None if missing is None else max(0.0, missing + GONE_AFTER - now)
+            ends = self._over_at(self.open)
+            return None if ends is None else max(0.0, ends - now)
         return max(0.0, self._announced[0][2] + HOOK_ALONE - now) if self._announced else None
 
     def tick(self, now: float, *, at_rest: bool) -> None:
         """Time has passed."""
         current = self.open
         if current is not None:
-            if current.missing_since is not None and now >= current.missing_since + GONE_AFTER:
+            ends = self._over_at(current)
+            if ends is not None and now >= ends:
                 self.end("screen")
         elif self._announced and now >= self._announced[0][2] + HOOK_ALONE:
             about, cause, _ = self._announced.popleft()
             if not at_rest:
                 self._begin(about, cause, now)
+
+    @staticmethod
+    def _over_at(current: OpenDialog) -> float | None:
+        """When it is over, unless the screen shows it before."""
+        if current.missing_since is not None:
+            return current.missing_since + GONE_AFTER
+        return None if current.refuted_since is None else current.refuted_since + UNSEEN
 
     # Ends
 
@@ -154,7 +167,7 @@ class Dialogs:
         self._changed()
 
     def ask_again(self, decision: str) -> None:
-        """An answer did not get to its dialog, which stands there still: it is a new decision, from its present page."""
+        """An answer did not get to its dialog, which still stands: that is a new decision, from its present page on."""
         current = self.open
         if current is None or current.decision != decision or current.shown is None:
             return
@@ -211,7 +224,7 @@ class Dialogs:
                 questions=about.questions,
                 ready=bool(about.options or about.questions) or shown is not None,
                 subtype=about.subtype,
-                secret=about.subtype == "oauth_login",
+                secret=_takes_secret(about, shown),
                 auth_url=about.auth_url,
                 origin=Origin(source="screen" if shown is not None else cause.partition(":")[0]),
             )
@@ -221,7 +234,7 @@ class Dialogs:
         return current
 
     def _show(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
-        current.shown, current.shown_at, current.missing_since = dialog, now, None
+        current.shown, current.shown_at, current.refuted_since = dialog, now, None
         seen = _about(dialog)
         before = current.about
         current.about = about = _joined(before, seen)
@@ -236,6 +249,7 @@ class Dialogs:
                 options=about.options or None,
                 questions=about.questions if about.questions != before.questions else None,
                 ready=True,
+                secret=_takes_secret(about, dialog),
                 cause="enriched",
             )
         )
@@ -282,8 +296,14 @@ class Dialogs:
         if at_rest:
             self._drop_refuted(now)
         current = self.open
-        if current is not None and current.shown is not None and current.missing_since is None:
-            current.missing_since = now
+        if current is None:
+            return
+        if current.shown is not None:
+            current.missing_since = current.missing_since or now
+        elif not at_rest or current.cause.startswith("status"):
+            current.refuted_since = None  # a program's own word counts for more than its picture
+        else:
+            current.refuted_since = current.refuted_since or now
 
     def _drop_refuted(self, now: float) -> None:
         """What hooks told of, and the screen has had time to show and does not."""
@@ -300,6 +320,13 @@ class Dialogs:
 
     def _is_ghost(self, dialog: ScreenDialog, now: float) -> bool:
         return self._ghost is not None and self._ghost[0] == dialog.identity and now - self._ghost[1] < GHOST
+
+
+def _takes_secret(about: Dialog, shown: ScreenDialog | None) -> bool:
+    """Whether what is typed into it may be a code or a key: a field of a set-up dialog, or nobody knows what yet."""
+    if shown is None:
+        return about.kind == "setup" or (about.tool is None and not about.text)
+    return about.kind == "setup" and not shown.rows and not shown.enter_only
 
 
 def _about(dialog: ScreenDialog) -> Dialog:

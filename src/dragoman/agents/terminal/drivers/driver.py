@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -15,6 +16,7 @@ from dragoman.hub.events import Answer, DecisionResolved, DecisionRevised, HookA
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
+from dragoman.hub.state import AgentStatus
 from dragoman.hub.turns import TurnContext
 
 from .agent_config import agent_config
@@ -161,7 +163,11 @@ class AgentDriver:
     async def stop(self, data: Json) -> StopVerdict:
         """See the port."""
         self._watch.catch_up()
-        stop = self._answers.stop(data if isinstance(data, dict) else {})
+        return await self._stop(data, self._session.state.status)
+
+    async def _stop(self, data: Json, status: AgentStatus) -> StopVerdict:
+        """``status`` is that from before the stop, which itself says no more than idle."""
+        stop = self._answers.stop(data if isinstance(data, dict) else {}, status)
         event = self._watch.record(stop.fact)
         if stop.verdict.type == "blocked":
             self._watch.see(Sighting(source="hook", state="working", cause="hook:working"))
@@ -182,10 +188,12 @@ class AgentDriver:
     async def _take_post(self, post: Post) -> Reply:
         """A post of our own hook script. It waits until what it says is on disk."""
         data = post.data if isinstance(post.data, dict) else {}
+        self._watch.catch_up()
+        status = copy.copy(self._session.state.status)
         seq = self._watch.take_hook(post.event, data, post.at)
         reply = Reply()
         if post.event in _STOPS and "agent_id" not in data:
-            reply = Reply(print=stop_reply(self._profile.name, await self.stop(data)))
+            reply = Reply(print=stop_reply(self._profile.name, await self._stop(data, status)))
         elif post.event == "SessionStart":
             reply = Reply(script=await self.start(data))
         elif post.event == "SessionEnd":

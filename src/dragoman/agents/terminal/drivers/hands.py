@@ -148,7 +148,7 @@ class Hands:
                 return  # a command of the agent's own, that starts no work
             if self._gate.keys != typed:
                 continue
-            if watch.reading.input_box:
+            if watch.reading.input_box and not self._terminal.unread():
                 self._terminal.deliver(b"\r")  # the first was swallowed: the text still stands there
         if not taken():
             rest = max(0.0, self._settings.nudge_timeout - sum(ENTER_AGAIN))
@@ -175,18 +175,23 @@ class Hands:
             return
         text = _typed(answer)
         if dialog.enter_only or (not dialog.rows and text is None):
-            self._terminal.deliver(b"\r" if answer.accept is not False else b"\x1b")
-        elif text is not None and (free := _free_row(dialog)) is not None:
-            await self._choose(opened, free)
-            await self._type(text)
-            self._terminal.deliver(b"\r")
-        elif not dialog.rows:  # a field to type into: a sign-in code
+            await self._confirm(opened, dialog, "escape" if answer.accept is False else "enter")
+            return
+        if dialog.rows:
+            row = self._row_meant(opened, dialog, answer, text)
+            await self._choose(opened, row)
+            if text is not None and dialog.rows[row].free_text:
+                await self._type(text)
+        else:  # a field to type into: a sign-in code
             await self._type(text or "")
-            self._terminal.deliver(b"\r")
-        else:
-            await self._choose(opened, self._wanted(opened, dialog, answer))
-            self._terminal.deliver(b"\r")
-        await self._see_it_go(opened, dialog)
+        await self._confirm(opened, dialog)
+
+    def _row_meant(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer, text: str | None) -> int:
+        """A yes is a yes, whatever is said with it: only a no, or a row that takes text, has room for it."""
+        free = _free_row(dialog)
+        if text is not None and free is not None and answer.option is None and not answer.accept:
+            return free
+        return self._wanted(opened, dialog, answer)
 
     async def answer_questions(self, opened: OpenDialog, answers: Sequence[Answer], *, last: bool) -> None:
         """Answer a dialog of one or several questions, page by page. Raises ``NotDelivered``."""
@@ -195,36 +200,52 @@ class Hands:
             if dialog is None:
                 raise NotDelivered("the dialog is not on the screen")
             await self._answer_page(opened, dialog, answer)
-            if not dialog.tabs and not self._expects_more(opened):
-                await self._see_it_go(opened, dialog)
-                return
-            await self._see_page_turn(opened, dialog)
         if self._watch.dialogs.open is not opened:
             return  # some end with their last question, some with a page for review
         if last and (dialog := await self._shown(opened)) is not None:
-            if dialog.review:
-                if dialog.rows:
-                    await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
-                self._terminal.deliver(b"\r")
-            await self._see_it_go(opened, dialog)
+            if not dialog.review:
+                raise NotDelivered("the dialog shows one more question")
+            if dialog.rows:
+                await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
+            await self._confirm(opened, dialog)
 
     async def _answer_page(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> None:
         text = _typed(answer)
-        if text is not None and answer.option is None:
+        if text is not None and self._is_other(opened, dialog, answer.option):
             free = await self._row_for_text(opened, dialog)
             await self._choose(opened, free)
             await self._type(text)
-            self._terminal.deliver(b"\r")
+            await self._confirm(opened, dialog)
             return
         rows = [self._row_of_choice(dialog, choice) for choice in answer.choices]
         if not rows:
             rows = [self._wanted(opened, dialog, answer)]
         for row in rows:
             await self._choose(opened, row)
-            self._terminal.deliver(b"\r")
-            await asyncio.sleep(self._settings.input_delay if len(rows) > 1 else 0)
-        if dialog.multiple:
-            self._terminal.deliver_keys(("right",))
+            if dialog.multiple and not dialog.rows[row].checked:
+                self._terminal.deliver(b"\r")  # ticks it
+                await asyncio.sleep(self._settings.input_delay if len(rows) > 1 else 0)
+        await self._confirm(opened, dialog, "right" if dialog.multiple else "enter")
+
+    def _is_other(self, opened: OpenDialog, dialog: ScreenDialog, option: int | None) -> bool:
+        """Whether an answer with a text means the row for texts: no option, the one behind all others, or that row."""
+        if option is None:
+            return True
+        labels = self._labels(opened, dialog)
+        at = option - 1
+        if at < len(labels) and (not at < len(dialog.rows) or dialog.rows[at].label != labels[at]):
+            return False
+        return at >= len(labels) or dialog.rows[at].free_text or dialog.rows[at].key == "tab"
+
+    def _labels(self, opened: OpenDialog, dialog: ScreenDialog) -> list[str]:
+        """The options by whose places an answer counts, as they were announced."""
+        questions = opened.about.questions
+        if opened.about.kind == "question" and questions:
+            page = next((at for at, tab in enumerate(dialog.tabs) if tab.current), 0)
+            announced = questions[min(page, len(questions) - 1)].options or opened.about.options
+        else:
+            announced = opened.about.options
+        return [option.label for option in announced]
 
     async def _row_for_text(self, opened: OpenDialog, dialog: ScreenDialog) -> int:
         """The row that takes a text; some show one only once its key was pressed at another row."""
@@ -248,18 +269,11 @@ class Hands:
             raise NotDelivered(f"there is no option {choice!r}")
         return row
 
-    def _expects_more(self, opened: OpenDialog) -> bool:
-        return len(opened.about.questions) > 1
-
     def _wanted(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> int:
         """The row that the answer means: by its label where the decision has shown labels."""
         row: int | None = None
         if answer.option is not None:
-            labels = [option.label for option in opened.about.options]
-            questions = opened.about.questions
-            if opened.about.kind == "question" and questions:
-                page = next((at for at, tab in enumerate(dialog.tabs) if tab.current), 0)
-                labels = [option.label for option in questions[min(page, len(questions) - 1)].options] or labels
+            labels = self._labels(opened, dialog)
             at = answer.option - 1
             if 0 <= at < min(len(labels), len(dialog.rows)) and dialog.rows[at].label == labels[at]:
                 row = at  # where it was announced: two rows may say the same
@@ -309,30 +323,27 @@ class Hands:
         await self._terminal.drained()
         await asyncio.sleep(self._settings.input_delay)
 
-    async def _see_it_go(self, opened: OpenDialog, dialog: ScreenDialog) -> None:
-        """Wait until the dialog is gone; an Enter that was swallowed is pressed once more."""
-        watch = self._watch
+    async def _confirm(self, opened: OpenDialog, dialog: ScreenDialog, key: str = "enter") -> None:
+        """Press the key that ends this page, and wait until the page is gone.
+
+        It is pressed again only where the program has read it and drawn nothing since: otherwise what stands there may
+        be the same question asked anew, and nobody has answered that one.
+        """
+        watch, terminal = self._watch, self._terminal
 
         def gone() -> bool:
             shown = opened.shown
             return watch.dialogs.open is not opened or (shown is not None and shown.identity != dialog.identity)
 
+        drawn = terminal.tape.end
+        terminal.deliver_keys((key,))
         if await watch.until(gone, ENTER_AGAIN[-1]):
             return
-        if watch.look().dialog is not None and not gone() and opened.missing_since is None:
-            self._terminal.deliver(b"\r")
+        watch.look()
+        if not gone() and terminal.tape.end == drawn and not terminal.unread():
+            terminal.deliver_keys((key,))
         if not await watch.until(gone, self._settings.answer_timeout):
-            raise NotDelivered("the dialog did not take the answer")
-
-    async def _see_page_turn(self, opened: OpenDialog, dialog: ScreenDialog) -> None:
-        watch = self._watch
-
-        def turned() -> bool:
-            shown = opened.shown
-            return watch.dialogs.open is not opened or (shown is not None and shown.identity != dialog.identity)
-
-        if not await watch.until(turned, self._settings.answer_timeout):
-            raise NotDelivered("the dialog did not go on to its next question")
+            raise NotDelivered("the dialog still stands: it did not take the answer, or the same was asked again")
 
     async def _answer_unread(self, opened: OpenDialog, *, accept: bool) -> None:
         """A dialog whose options could not be read: Enter is its yes, Escape its no."""

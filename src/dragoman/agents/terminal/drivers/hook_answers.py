@@ -13,6 +13,7 @@ from dragoman.agents.terminal.hooks import start_script, stop_gate
 from dragoman.hub.hook_config import start_config, stop_config
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
+from dragoman.hub.state import AgentStatus
 
 SEND = f"{shlex.quote(sys.executable)} -m dragoman send"
 """How an agent says that its work is done: by this very installation, whatever its PATH holds."""
@@ -24,16 +25,16 @@ class HookAnswers:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def stop(self, payload: Mapping[str, Any]) -> stop_gate.Stop:
-        """The verdict, and the fact to be recorded before it is given."""
+    def stop(self, payload: Mapping[str, Any], status: AgentStatus) -> stop_gate.Stop:
+        """The verdict on an agent whose state is ``status``, and the fact to be recorded before it is given."""
         state = self._session.state
-        failed = state.status.state == "error"
+        failed = status.state == "error"
         agent_session = payload.get("session_id")
         return stop_gate.decide(
             stop_config(state.settings),
             stop_hook_active=payload.get("stop_hook_active") is True,
-            error_category=state.status.error_category if failed else None,
-            error_detail=state.status.error_detail if failed else None,
+            error_category=status.error_category if failed else None,
+            error_detail=status.error_detail if failed else None,
             pending=state.stop_signal,
             last_message=state.status.last_message,
             send_command=SEND,

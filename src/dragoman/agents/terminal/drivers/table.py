@@ -42,16 +42,21 @@ def make_driver(
 
 def check_driver_options(agent: str, *, groom: GroomMode, config: Mapping[str, Any], resume: str | None) -> None:
     """Raise ``InvalidRequest`` for options that this agent's driver cannot have."""
+    if resume is not None and not resume.strip():
+        raise InvalidRequest("resume names no session: give words of its project folder, or the path of its .jsonl")
     if resume is not None and agent != "claude":
         raise InvalidRequest("resume works with claude only")
     if resume is not None and groom == "pristine":
         raise InvalidRequest("resume needs hooks, and pristine installs none")
     if config:
-        check_agent_config(agent, config)
+        check_agent_config(agent, config, groom=groom)
 
 
-def check_agent_config(agent: str, config: Mapping[str, Any]) -> None:
-    """Raise ``InvalidRequest`` for a config that this agent could not be launched with."""
-    if agent not in PROFILES:
-        raise InvalidRequest(f"agent_config is for {', '.join(PROFILES)}, not for {agent!r}")
+def check_agent_config(agent: str, config: Mapping[str, Any], *, groom: str) -> None:
+    """Raise ``InvalidRequest`` for a config that this agent could not be launched with, or that has no effect."""
+    able = [profile.name for profile in PROFILES.values() if profile.hooks]
+    if agent not in able:
+        raise InvalidRequest(f"agent_config is for {', '.join(able)}, not for {agent!r}")
+    if groom == "pristine":
+        raise InvalidRequest("agent_config needs our settings file, and pristine writes none")
     agent_config(config, PROFILES[agent].hooks)

@@ -190,7 +190,11 @@ class AgentWatch:
             if report is not None and report.id == "":
                 self._reported(report)
         elif isinstance(finding, Title):
-            state = self._titled = read_title(self._profile.name, finding.text)
+            before, self._titled = self._titled, read_title(self._profile.name, finding.text)
+            state = self._titled
+            opened = self.dialogs.open
+            if before == "prompt" and state not in (None, "prompt") and opened is not None and opened.shown is None:
+                self.dialogs.no_longer_asked(self._loop.time())
             if state is not None and self._status is None:
                 self.see(Sighting(source="title", state=state, cause=f"title:{state}"))
         elif isinstance(finding, Reset):

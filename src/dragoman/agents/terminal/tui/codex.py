@@ -155,8 +155,8 @@ def _named(head: list[Line], rows: list[Row]) -> ScreenDialog:
     else:
         choices = told + "\n" + "\n".join(row.label for row in rows)
         subtype = next((name for pattern, name in _SETUPS if re.search(pattern, choices)), "menu")
-        if subtype == "login_method":
-            text, body = paragraph(_parts(head)[-1]), ""
+        if subtype == "login_method" and (parts := _parts(head)):
+            text, body = paragraph(parts[-1]), ""
     return ScreenDialog(
         kind=kind,
         subtype=subtype,
