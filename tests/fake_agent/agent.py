@@ -614,6 +614,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--session-id", metavar="UUID")
     add("--resume", metavar="UUID")
     add("--settings", metavar="FILE", help="hooks, in Claude's own shape: a file or the JSON itself")
+    add("--mcp-config", metavar="FILE")
     add("--permission-mode", default="default")
     add("--scenario", default="hello", metavar="NAME", help="what a prompt without directives does (scenarios.py)")
     add("--record", metavar="FILE", help="append what is true to this file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ VERSION = "2.1.332"
 
 def place(home: str, cwd: str, session: str) -> Path:
     """The path of a session's log."""
-    folder = cwd.replace("/", "-").replace(".", "-")
+    folder = re.sub(r"[^A-Za-z0-9-]", "-", cwd)
     return Path(home) / ".claude" / "projects" / folder / f"{session}.jsonl"
 
 

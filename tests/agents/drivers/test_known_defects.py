@@ -6,6 +6,7 @@ Agents are storyboards: recorded screens of the real program that lead on when t
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import stat
@@ -32,7 +33,7 @@ from dragoman.agents.terminal.drivers.hook_socket import HookSocket, Post, Reply
 from dragoman.agents.terminal.drivers.tail import LogTail
 from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.agents.terminal.tui import read_screen
-from dragoman.hub.events import Answer, DecisionOpened, HookAnswered, StateChanged
+from dragoman.hub.events import Answer, DecisionOpened, HookAnswered, MessageAdded, StateChanged
 from dragoman.hub.permissions import LOCAL
 
 PASTED = "\x1b[201~"
@@ -238,6 +239,29 @@ async def test_an_idle_agent_with_a_log_costs_no_processor_time(
         await asyncio.sleep(1.0)
         assert len(reads) == count
         assert time.process_time() - before < 0.1
+
+
+@pytest.mark.parametrize(("source", "news"), [("resume", ["new"]), ("fork", ["new"]), ("clear", ["old", "new"])])
+async def test_what_a_log_held_when_its_session_was_resumed_is_no_news(
+    tmp_path: Path, source: str, news: list[str]
+) -> None:
+    """Also where another log was followed before: somebody resumes at the terminal, or the log was copied."""
+    log = tmp_path / "other.jsonl"
+
+    def say(text: str) -> None:
+        message = {"id": text, "type": "message", "role": "assistant", "content": [{"type": "text", "text": text}]}
+        with log.open("a") as file:
+            file.write(json.dumps({"type": "assistant", "uuid": text, "message": message}) + "\n")
+
+    say("old")
+    async with storyboard(tmp_path, shot(IDLE)) as agent:
+        await agent.becomes("idle")
+        assert agent.session.hooks is not None
+        began = {"source": source, "session_id": "another", "transcript_path": str(log)}
+        await agent.session.hooks.ingest("SessionStart", began)
+        say("new")
+        await until(lambda: agent.session.shown.status.last_message == "new")
+        assert [message.text for message in await agent.facts(MessageAdded)] == news
 
 
 async def test_a_state_is_told_whole(tmp_path: Path) -> None:

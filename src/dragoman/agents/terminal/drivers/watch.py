@@ -310,7 +310,7 @@ class AgentWatch:
         observation = _understood(lambda: read_hook(self._profile.name, event, data))
         if observation.transcript and (self._tail is None or str(self._tail.path) != observation.transcript):
             self._read_log()
-            self._tail = LogTail(Path(observation.transcript), from_end=self._tail is None and _resumes(data))
+            self._tail = LogTail(Path(observation.transcript), from_end=_resumes(data))
         self._take(observation, "hook", at)
         self._last_output = max(self._last_output, self._loop.time() - QUIET_BEFORE_IDLE)
         self._tail_soon()
