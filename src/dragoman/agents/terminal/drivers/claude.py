@@ -12,13 +12,14 @@ import msgspec
 
 from dragoman.agents.common.logs import read_claude_line
 from dragoman.agents.common.observation import Observation
-from dragoman.hub.errors import NOT_JSON, InvalidRequest
+from dragoman.hub.errors import InvalidRequest, LimitReached
+from dragoman.hub.limits import HubLimits
 
 from .agent_config import merged, parse_settings, read_settings, with_hooks
 from .files import open_regular
 from .hook_answers import SEND
 from .profile import Launch, LaunchContext, home_of, newest
-from .tail import MAX_LINE
+from .tail import read_line
 
 HOOKS = (
     "SessionStart",
@@ -40,6 +41,9 @@ HOOKS = (
 
 _SESSION_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 """What may stand behind ``--resume``: no flag, and no path."""
+
+NAMED_WITHIN = 8 * 1024 * 1024
+"""Bytes of a transcript within which it must name its session."""
 
 _OWN_SESSION = ("--session-id", "--resume", "-r", "--continue", "-c", "--from-pr", "--fork-session")
 
@@ -147,7 +151,7 @@ def _session_in(path: Path) -> str | None:
     """The id in a transcript, which names it near its beginning."""
     try:
         with open_regular(path) as file:
-            left = MAX_LINE
+            left = NAMED_WITHIN
             while line := file.readline(left):
                 left -= len(line)
                 session = _session_of(line)
@@ -162,10 +166,10 @@ def _session_in(path: Path) -> str | None:
 
 def _session_of(line: bytes) -> str | None:
     try:
-        record = msgspec.json.decode(line)
-    except NOT_JSON:
+        record = read_line(line, HubLimits())
+    except LimitReached:
         return None
-    if not isinstance(record, dict):
+    if record is None:
         return None
     names = (record.get(key) for key in ("sessionId", "conversationId"))
     return next((name for name in names if isinstance(name, str)), None)

@@ -86,7 +86,7 @@ class AgentDriver:
             self._socket = HookSocket(self._take_post, self._session.limits)
             await self._socket.open()
             more |= self._socket.environment()
-        self._tail = LogTail(launch.log, from_end=launch.log_from_end) if launch.log is not None else None
+        self._tail = self._watch.follow(launch.log, from_end=launch.log_from_end) if launch.log is not None else None
         self._environment = {**environment, **more}
         return launch.arguments, more
 

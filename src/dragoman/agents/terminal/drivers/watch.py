@@ -20,11 +20,13 @@ from dragoman.agents.common.hooks import read_hook
 from dragoman.agents.common.ledger import Ledger
 from dragoman.agents.common.observation import Activity, Dialog, Observation, Sighting, Source
 from dragoman.agents.terminal.findings import Finding, ProgramStatus, Reset, Title
+from dragoman.agents.terminal.paced_log import PacedLog
 from dragoman.agents.terminal.program_status import StatusReport, parse_report
 from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.agents.terminal.tui import read_screen
 from dragoman.agents.terminal.tui.reading import ScreenReading
 from dragoman.agents.terminal.tui.titles import read_title
+from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import AnyFact, Event, StateChanged, ToolEnded
 from dragoman.hub.ports import TapeReader
 from dragoman.hub.session import Session
@@ -100,6 +102,7 @@ class AgentWatch:
         self._titled: str | None = None
         self._published_decision: str | None = None
         self._tail: LogTail | None = None
+        self._said = PacedLog(log)
         self._environment: Mapping[str, str] = {}
         self._began = 0.0
         self._launched_at = 0.0
@@ -138,6 +141,7 @@ class AgentWatch:
             self._unwatch()
             self._unwatch = None
         self.dialogs.void("the program ended")
+        self._said.close()
         self._wake_waiters()
 
     @property
@@ -292,7 +296,14 @@ class AgentWatch:
         if self._tail is None:
             return
         for record in self._tail.records():
-            self._take(_understood(partial(self._profile.read_record, record)), "log")
+            try:
+                self._take(_understood(partial(self._profile.read_record, record)), "log")
+            except Exception:  # one record never costs those behind it, nor a stop its verdict
+                log.exception("a record of %s is not taken in", self._tail.path.name)
+
+    def follow(self, path: Path, *, from_end: bool = False) -> LogTail:
+        """The session log at this path, from its beginning or from what is written from now on."""
+        return LogTail(path, self._session.limits, from_end=from_end, say=partial(self._said.warn, "log"))
 
     def _search_log(self) -> None:
         now = self._loop.time()
@@ -301,7 +312,7 @@ class AgentWatch:
         self._searched = now
         path = self._profile.find_log(self._environment, self._session.state.cwd, self._began)
         if path is not None:
-            self._tail = LogTail(path)
+            self._tail = self.follow(path)
 
     # Hooks
 
@@ -310,7 +321,7 @@ class AgentWatch:
         observation = _understood(lambda: read_hook(self._profile.name, event, data))
         if observation.transcript and (self._tail is None or str(self._tail.path) != observation.transcript):
             self._read_log()
-            self._tail = LogTail(Path(observation.transcript), from_end=_resumes(data))
+            self._tail = self.follow(Path(observation.transcript), from_end=_resumes(data))
         self._take(observation, "hook", at)
         self._last_output = max(self._last_output, self._loop.time() - QUIET_BEFORE_IDLE)
         self._tail_soon()
@@ -330,7 +341,7 @@ class AgentWatch:
         for fact in self.ledger.admit(observation.facts):
             if turn is not None and getattr(fact, "turn", turn) is None:
                 fact = msgspec.structs.replace(fact, turn=turn.turn)  # noqa: PLW2901
-            self.record(fact)
+            self._record_if_it_can_be(fact)
             if isinstance(fact, ToolEnded):
                 self.dialogs.tool_ended(fact.call, fact.tool, fact.input)
         when = at if at is not None else observation.at
@@ -346,6 +357,15 @@ class AgentWatch:
         else:
             self._settle()
         self._wake_waiters()
+
+    def _record_if_it_can_be(self, fact: AnyFact) -> None:
+        """What no log can hold, such as a tool's input nested too deep, is left out; that a call is over is not."""
+        try:
+            self.record(fact)
+        except InvalidRequest as problem:
+            self._said.warn("fact", f"something that an agent said is left out: {problem}")
+            if isinstance(fact, ToolEnded):
+                self.record(msgspec.structs.replace(fact, input=None, output=None))
 
     def see(self, sighting: Sighting, at: int | None = None) -> None:
         """Take evidence. ``at`` is when it happened by the source's own clock."""
