@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -28,6 +29,8 @@ from .profile import GroomMode, LaunchContext, Profile
 from .settings import DriverSettings
 from .tail import LogTail
 from .watch import AgentWatch
+
+log = logging.getLogger("dragoman.terminal")
 
 _STOPS = ("Stop", "AfterAgent")
 """The hook by which an agent asks whether it may stop."""
@@ -162,8 +165,15 @@ class AgentDriver:
 
     async def stop(self, data: Json) -> StopVerdict:
         """See the port."""
-        self._watch.catch_up()
+        self._catch_up()
         return await self._stop(data, self._session.state.status)
+
+    def _catch_up(self) -> None:
+        """Whatever is in the agent's log, who asks is answered: silence would be consent to a stop."""
+        try:
+            self._watch.catch_up()
+        except Exception:
+            log.exception("the agent's log cannot be caught up with")
 
     async def _stop(self, data: Json, status: AgentStatus) -> StopVerdict:
         """``status`` is that from before the stop, which itself says no more than idle."""
@@ -188,11 +198,17 @@ class AgentDriver:
     async def _take_post(self, post: Post) -> Reply:
         """A post of our own hook script. It waits until what it says is on disk."""
         data = post.data if isinstance(post.data, dict) else {}
-        self._watch.catch_up()
-        status = copy.copy(self._session.state.status)
-        seq = self._watch.take_hook(post.event, data, post.at)
+        stops = post.event in _STOPS and "agent_id" not in data
+        self._catch_up()
+        status, seq = copy.copy(self._session.state.status), self._session.head
+        try:
+            seq = self._watch.take_hook(post.event, data, post.at)
+        except Exception:
+            if not stops:
+                raise
+            log.exception("what a stop hook tells is not taken in; it is answered all the same")
         reply = Reply()
-        if post.event in _STOPS and "agent_id" not in data:
+        if stops:
             reply = Reply(print=stop_reply(self._profile.name, await self._stop(data, status)))
         elif post.event == "SessionStart":
             reply = Reply(script=await self.start(data))

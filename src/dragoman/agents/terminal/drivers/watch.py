@@ -45,6 +45,9 @@ LOG_SEARCH = 1.0
 HISTORY = 2.0
 """Seconds after which what a log or a hook tells is no evidence of the state any more."""
 
+CLOCKS_APART = 60.0
+"""Seconds by which what happened may lie ahead of our clock."""
+
 BETWEEN_READS = 0.01
 """Seconds between two reads of a log that we are behind with."""
 
@@ -344,7 +347,7 @@ class AgentWatch:
             self._record_if_it_can_be(fact)
             if isinstance(fact, ToolEnded):
                 self.dialogs.tool_ended(fact.call, fact.tool, fact.input)
-        when = at if at is not None else observation.at
+        when = _moment(at if at is not None else observation.at)
         if when is not None and time.time() * 1000 - when > HISTORY * 1000:
             self._wake_waiters()
             return  # it happened, but says nothing of now
@@ -471,3 +474,8 @@ def _understood(read: Callable[[], Observation]) -> Observation:
 
 def _resumes(data: Mapping[str, Any]) -> bool:
     return data.get("source") in ("resume", "fork")
+
+
+def _moment(at: int | None) -> int | None:
+    """When something happened, if it can have been then: what is told of it is as true without."""
+    return at if at is not None and 0 <= at <= time.time() * 1000 + CLOCKS_APART * 1000 else None
