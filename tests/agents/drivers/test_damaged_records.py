@@ -164,8 +164,8 @@ async def test_a_stop_at_no_moment_that_can_be_is_judged(tmp_path: Path, at: int
         assert log.agent.agent.driver is not None
         environment = log.agent.agent.driver._environment
         reader, writer = await asyncio.open_unix_connection(environment["DRAGOMAN_HOOKS"])
-        post = {"secret": environment["DRAGOMAN_HOOK_SECRET"], "event": "Stop", "at": at, "data": {}}
-        writer.write(json.dumps(post).encode() + b"\n")
+        post = json.dumps({"event": "Stop", "at": at, "data": {}})
+        writer.write(f"{environment['DRAGOMAN_HOOK_SECRET']}\n{post}\n".encode())
         assert b"block" in await reader.read()
         writer.close()
         assert await stopped(log.agent) == "blocked"
@@ -189,7 +189,7 @@ async def test_a_moment_that_is_yet_to_come_does_not_outweigh_what_comes_after(t
         later = "9999-12-31T23:59:59.999Z"
         await hooks.ingest("UserPromptSubmit", {"prompt": "go", "timestamp": later})
         log.write({"type": "user", "uuid": "u", "message": {"content": "on"}, "timestamp": later})
-        await until(lambda: log.agent.state == "working")
         assert log.agent.agent.driver is not None
         words = log.agent.agent.driver._watch._fusion._words
-        assert [word.at for word in words.values()] == [None, None]
+        await until(lambda: {"hook", "log"} <= words.keys())
+        assert {word.at for word in words.values()} == {None}

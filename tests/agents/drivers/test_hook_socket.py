@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import resource
 import socket
 import subprocess
 import threading
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hub.rig import until
+from tests.hub.rig import turns_of_the_loop, until
 
 from dragoman.agents.terminal.drivers.hook_script import connect
 from dragoman.agents.terminal.drivers.hook_socket import HookSocket, Post, Reply, hook_command
@@ -23,13 +25,15 @@ from dragoman.hub.limits import HubLimits
 
 LIMIT = 20.0
 
+BOTH_LOOPS = True
+
 
 class Heard:
     """A socket, and what came."""
 
-    def __init__(self, limits: HubLimits | None = None) -> None:
+    def __init__(self, limits: HubLimits | None = None, **more: Any) -> None:
         self.posts: list[Post] = []
-        self.socket = HookSocket(self._take, limits)
+        self.socket = HookSocket(self._take, limits, **more)
 
     async def _take(self, post: Post) -> Reply:
         self.posts.append(post)
@@ -62,14 +66,18 @@ class Heard:
             said, _ = await process.communicate(payload)
         return process.returncode, said.decode()
 
+    @property
+    def secret(self) -> str:
+        return self.socket.environment()["DRAGOMAN_HOOK_SECRET"]
+
     def line(self, data: Any = None, secret: str | None = None) -> bytes:
-        secret = secret or self.socket.environment()["DRAGOMAN_HOOK_SECRET"]
-        return json.dumps({"secret": secret, "event": "Stop", "data": data}).encode() + b"\n"
+        """The two lines of a post."""
+        return f"{secret or self.secret}\n{json.dumps({'event': 'Stop', 'data': data})}\n".encode()
 
 
 @contextlib.asynccontextmanager
-async def listening(limits: HubLimits | None = None) -> AsyncIterator[Heard]:
-    heard = Heard(limits)
+async def listening(limits: HubLimits | None = None, **more: Any) -> AsyncIterator[Heard]:
+    heard = Heard(limits, **more)
     await heard.socket.open()
     try:
         yield heard
@@ -112,7 +120,7 @@ async def test_a_text_that_was_cut_within_a_character_is_heard() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"\n", b"{", b"\xff\n", b'{"secret": "\xff"}\n', b"[" * 50_000 + b"\n"],
+    [b"", b"\n", b"{", b"\xff\n", b"\xff", b"[" * 1000 + b"\n", b"x\n" * 500],
     ids=lambda line: repr(line[:8]),
 )
 async def test_what_is_no_post_is_said_once_and_answered_with_nothing(
@@ -130,6 +138,101 @@ async def test_what_is_no_post_is_said_once_and_answered_with_nothing(
         assert heard.posts == []
 
 
+@pytest.mark.parametrize(
+    "post", [b"", b"\n", b"{", b"\xff\n", b'{"event": "\xff"}\n', b"[]\n", b"[" * 50_000 + b"\n", b"{}\n{}\n"]
+)
+async def test_what_follows_the_secret_and_is_no_post(post: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as heard:
+        for _ in range(20):
+            reader, writer = await asyncio.open_unix_connection(heard.socket.path)
+            writer.write(f"{heard.secret}\n".encode() + post)
+            writer.write_eof()
+            assert await reader.read() == b"{}\n"
+            writer.close()
+        assert [message[:28] for message in caplog.messages] == ["a hook's post cannot be read"]
+        assert heard.posts == []
+
+
+async def test_a_post_that_comes_in_pieces_is_heard() -> None:
+    async with listening() as heard:
+        reader, writer = await asyncio.open_unix_connection(heard.socket.path)
+        for byte in heard.line("ü"):
+            writer.write(bytes((byte,)))
+            await asyncio.sleep(0)
+        assert await reader.read() == b'{"print":"said"}\n'
+        writer.close()
+
+
+async def test_a_secret_that_stands_alone_is_waited_for() -> None:
+    async with listening() as heard:
+        reader, writer = await asyncio.open_unix_connection(heard.socket.path)
+        secret, _, post = heard.line().partition(b"\n")
+        writer.write(secret + b"\n")
+        await turns_of_the_loop(100)
+        writer.write(post)
+        assert await reader.read() == b'{"print":"said"}\n'
+        writer.close()
+
+
+async def test_nothing_but_a_beginning_is_read_of_what_proves_nothing() -> None:
+    """However many there are and however much each brings: what is not read stays with its sender."""
+    async with listening() as heard:
+        loop = asyncio.get_running_loop()
+        links = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+        for link in links:
+            link.setblocking(False)
+            await loop.sock_connect(link, heard.socket.path)
+        sent = 0
+        for link in links:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                while True:
+                    sent += link.send(b"x" * 65536)
+        tracemalloc.start()
+        try:
+            assert await heard.posted(heard.line()) == b'{"print":"said"}\n'
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert sent > 60 * 65536
+        assert most < 2 * 1024 * 1024
+        for link in links:
+            link.close()
+
+
+async def test_a_thousand_idle_connections_take_a_few_descriptors_only() -> None:
+    """The others wait outside; when one leaves, the next is let in."""
+    async with listening(links=10) as heard:
+        before = len(os.listdir("/proc/self/fd"))
+        links = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+        for link in links:
+            link.setblocking(False)
+            link.connect(heard.socket.path)
+        await turns_of_the_loop(100)
+        assert len(os.listdir("/proc/self/fd")) - before == 300 + 10
+        hook = asyncio.create_task(heard.posted(heard.line()))
+        await turns_of_the_loop(100)
+        assert heard.posts == []
+        for link in links:
+            link.close()
+        assert await hook == b'{"print":"said"}\n'
+
+
+@pytest.mark.usefixtures("_no_descriptor_more")
+async def test_hooks_are_let_in_again_once_there_are_descriptors(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as heard:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.setblocking(False)
+            with contextlib.ExitStack() as held:
+                with contextlib.suppress(OSError):
+                    while True:
+                        held.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+                link.connect(heard.socket.path)
+                link.send(heard.line())
+                await until(lambda: caplog.messages)
+            await until(lambda: heard.posts)
+    assert caplog.messages[0].startswith("a hook cannot be let in at this moment")
+
+
 async def test_wrong_secrets_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async with listening() as heard:
         for _ in range(200):
@@ -139,6 +242,14 @@ async def test_wrong_secrets_do_not_fill_the_log(caplog: pytest.LogCaptureFixtur
         ]
     assert caplog.messages[-1] == "a hook came with a wrong secret and is not taken (199 more since the last such line)"
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+
+
+@pytest.fixture
+def _no_descriptor_more() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ class AgentDriver:
         self._session = session
         self._terminal = terminal
         self._profile = profile
+        self._settings = settings
         self._groom = groom
         self._config = config
         self._resume = resume
@@ -86,7 +87,7 @@ class AgentDriver:
         more = dict(launch.environment)
         if self._profile.hooks and not plain:
             # Before the program runs: its first hook comes early.
-            self._socket = HookSocket(self._take_post, self._session.limits)
+            self._socket = HookSocket(self._take_post, self._session.limits, links=self._settings.hook_links)
             await self._socket.open()
             more |= self._socket.environment()
         self._tail = self._watch.follow(launch.log, from_end=launch.log_from_end) if launch.log is not None else None

@@ -26,15 +26,15 @@ def main() -> None:
         return
     try:
         data = json.loads(text) if text.strip() else {}
-        obey(post(path, {"secret": secret, "event": event, "at": began, "data": data}))
+        obey(post(path, secret, {"event": event, "at": began, "data": data}))
     except Exception:  # noqa: BLE001  whatever it was, it must not be the agent's trouble
         return
 
 
-def post(path: str, message: object) -> "dict[str, str]":
-    """Send one line, read one line."""
+def post(path: str, secret: str, message: object) -> "dict[str, str]":
+    """Send the secret and one line, read one line."""
     # Half a character, as in a text that the agent has cut, is no UTF-8: it becomes a question mark.
-    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    line = f"{secret}\n{json.dumps(message, ensure_ascii=False)}\n".encode("utf-8", "replace")
     with socket.socket(socket.AF_UNIX) as link:
         connect(link, path)
         link.settimeout(ANSWER)

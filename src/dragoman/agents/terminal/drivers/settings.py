@@ -35,5 +35,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     log_interval: float = 0.25
     """Between two looks at the agent's session log while it is at work."""
 
+    hook_links: int = 256
+    """An agent's hooks that are heard at once; the others wait their turn."""
+
     groom_delay: float = 0.5
     """Before a set-up dialog is answered by itself (``groom`` auto)."""
