@@ -125,7 +125,9 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("flags", [(), ("--no-hooks",)], ids=["hooks", "no hooks"])
 @pytest.mark.parametrize(
-    "hint", [lambda place: str(place.transcript), lambda place: str(place.project)], ids=["path", "folder"]
+    "hint",
+    [lambda place: str(place.transcript), lambda place: str(place.project), lambda place: place.transcript.stem],
+    ids=["path", "folder", "id"],
 )
 async def test_a_resumed_session_goes_on_from_the_end_of_its_log(
     place: Place, hint: Callable[[Place], str], flags: tuple[str, ...]

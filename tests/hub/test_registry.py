@@ -134,7 +134,7 @@ async def test_a_session_that_cannot_be_stored_leaves_nothing(hub: Hub, bad: dic
 async def test_a_folder_whose_name_is_no_text_is_refused(hub: Hub, tmp_path: Path) -> None:
     folder = tmp_path / b"caf\xe9".decode(errors="surrogateescape")
     folder.mkdir()
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest, match=r"\A'.*caf\\udce9' is not UTF-8"):
         await hub.registry.create(LOCAL, kind="puppet", cwd=str(folder))
     assert hub.registry.loaded == 0
 

@@ -88,6 +88,8 @@ NO_JSON = "/dev/null"
         (["--attach", "tmux:"], "tmux:NAME"),
         (["--attach", "screen:work"], "screen"),
         (["--resume", "x", "--", "x"], "--agent claude"),
+        (["--resume", "", "--agent", "claude", "--", "x"], "--resume names no session: give its id"),
+        (["--resume", "  ", "--agent", "claude", "--", "x"], "--resume names no session: give its id"),
         (["--resume", "x", "--agent", "codex", "--", "x"], "--agent claude"),
         (["--resume", "x", "--agent", "claude", "--groom", "pristine", "--", "x"], "pristine"),
         (["--agent-config", NO_JSON, "--", "x"], "--agent"),
@@ -155,9 +157,20 @@ DRIVEN = ("--agent", "claude")
         [*DRIVEN, "--", "cat", '--settings={"hooks": [1]}'],
         [*DRIVEN, "--resume", "given.jsonl", "--", "cat"],
         [*DRIVEN, "--resume", os.fsdecode(b"\xff.jsonl"), "--", "cat"],
+        [*DRIVEN, "--resume", "", "--", "cat"],
+        ["--", "cat", os.fsdecode(b"\xff")],
         [*DRIVEN, "--", "cat", os.fsdecode(b"--settings=\xff")],
     ],
-    ids=["agent config", "settings file", "settings", "resume", "resume of bytes", "settings file of bytes"],
+    ids=[
+        "agent config",
+        "settings file",
+        "settings",
+        "resume",
+        "resume of bytes",
+        "resume of nothing",
+        "a word of bytes",
+        "settings file of bytes",
+    ],
 )
 def test_what_cannot_be_used_is_one_line_and_an_error_of_use(tmp_path: Path, words: list[str]) -> None:
     for name in ("given", "given.jsonl"):

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dragoman.agents.terminal.drivers.agent_config import CONFIG_BYTES, parse_object
+from dragoman.agents.terminal.drivers.profile import RESUME_HINT
 from dragoman.agents.terminal.drivers.table import check_agent_config
 from dragoman.agents.terminal.tmux import check_attach
 from dragoman.hub.errors import HubError, InvalidRequest
@@ -119,7 +120,7 @@ def asked_for(arguments: argparse.Namespace) -> Made:
         options["model"] = False
     if groom != "auto":
         options["groom"] = groom
-    if given["resume"]:
+    if given["resume"] is not None:
         options["resume"] = given["resume"]
     config = _agent_config(given["agent_config"], agent)
     # What hooks are told can change while the agent runs: it is a setting.
@@ -160,6 +161,8 @@ def _check_source(command: list[str], attach: str | None) -> None:
 def _check_resume(resume: str | None, agent: str, groom: str, attach: str | None) -> None:
     if resume is None:
         return
+    if not resume.strip():
+        raise UseError(f"--resume names no session: give {RESUME_HINT}")
     if agent != "claude":
         raise UseError("--resume works with --agent claude only")
     if attach is not None:

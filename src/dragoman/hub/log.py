@@ -136,6 +136,9 @@ class SessionLog:
             self._unfold()
             if isinstance(problem, StorageUnavailable):
                 raise
+            if isinstance(problem, UnicodeEncodeError):
+                text = problem.object[:200]
+                raise InvalidRequest(f"{type(fact).__name__} cannot be stored: {text!r} is not UTF-8") from problem
             raise InvalidRequest(f"{type(fact).__name__} cannot be stored: {problem}") from problem
         self._pending.append(event)
         if key is not None:

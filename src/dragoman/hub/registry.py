@@ -404,6 +404,10 @@ def _checked_folder(cwd: str) -> Path:
         exists = False
     if not exists:
         raise InvalidRequest(f"{cwd[:200]!r} is not an existing folder with an absolute path")
+    try:
+        cwd.encode()
+    except UnicodeEncodeError as problem:
+        raise InvalidRequest(f"{cwd[:200]!r} is not UTF-8, as a folder's path must be here: choose another") from problem
     return folder
 
 

@@ -18,7 +18,7 @@ from dragoman.hub.limits import HubLimits
 from .agent_config import merged, parse_settings, read_settings, with_hooks
 from .files import open_regular
 from .hook_answers import SEND
-from .profile import Launch, LaunchContext, home_of, newest
+from .profile import RESUME_HINT, Launch, LaunchContext, home_of, newest
 from .tail import read_line
 
 HOOKS = (
@@ -130,21 +130,32 @@ def _short(text: str) -> str:
 
 
 def _resumed(context: LaunchContext) -> str:
-    """The agent's id of the session that the hint means: a transcript's path, or words of a project folder's name."""
+    """The agent's id of the session that the hint means: that id, a transcript's path, words of a folder's name."""
     hint = context.resume or ""
-    path = Path(hint)
-    if path.suffix != ".jsonl":
-        base = projects(context.environment, context.cwd).parent
-        wanted = re.sub(r"[^A-Za-z0-9-]", "-", hint)
-        folders = [found for found in base.glob("*") if wanted in found.name or found.name.strip("-") in wanted]
-        transcripts = newest([file for folder in folders for file in folder.glob("*.jsonl")], 0.0)
-        if not transcripts:
-            raise InvalidRequest(f"no session of claude matches {hint!r}: give the path of its .jsonl")
-        path = transcripts[0]
+    path = Path(hint) if Path(hint).suffix == ".jsonl" else _transcript(context, hint)
     session = _session_in(path)
     if session is None or not _SESSION_ID.fullmatch(session):
         raise InvalidRequest(f"{str(path)!r} names no session: it is no transcript of claude")
     return session
+
+
+def _transcript(context: LaunchContext, hint: str) -> Path:
+    """The one with this id, else the newest of the project folders with these words in their names."""
+    base = projects(context.environment, context.cwd).parent
+    if _SESSION_ID.fullmatch(hint) and (named := newest(list(base.glob(f"*/{hint}.jsonl")), 0.0)):
+        return named[0]
+    wanted = re.sub(r"[^A-Za-z0-9-]", "-", hint)
+    folders = [found for found in base.glob("*") if _means(wanted, found.name)]
+    transcripts = newest([file for folder in folders for file in folder.glob("*.jsonl")], 0.0)
+    if not transcripts:
+        raise InvalidRequest(f"no session of claude matches {hint!r}: give {RESUME_HINT}")
+    return transcripts[0]
+
+
+def _means(wanted: str, folder: str) -> bool:
+    """Whether the hint is part of the folder's name, or a path that goes on below it."""
+    words, bare = wanted.strip("-"), folder.strip("-")
+    return wanted == folder or (words != "" and bare != "" and (wanted in folder or bare in wanted))
 
 
 def _session_in(path: Path) -> str | None:

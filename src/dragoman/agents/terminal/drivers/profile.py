@@ -17,6 +17,10 @@ GroomMode = Literal["auto", "manual", "pristine"]
 ``pristine`` also leaves the agent's own settings alone."""
 
 
+RESUME_HINT = "its id, words of its project folder, or the path of its .jsonl"
+"""What a session to be resumed is named by."""
+
+
 class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     """One launch. ``folder`` is the session's own (0700); files made there are for this launch alone.
 

@@ -15,7 +15,7 @@ from .codex import Codex
 from .driver import AgentDriver
 from .gemini import Gemini, Qwen
 from .opencode import OpenCode
-from .profile import GroomMode, Profile
+from .profile import RESUME_HINT, GroomMode, Profile
 from .settings import DriverSettings
 
 PROFILES: Mapping[str, Profile] = {
@@ -43,7 +43,7 @@ def make_driver(
 def check_driver_options(agent: str, *, groom: GroomMode, config: Mapping[str, Any], resume: str | None) -> None:
     """Raise ``InvalidRequest`` for options that this agent's driver cannot have."""
     if resume is not None and not resume.strip():
-        raise InvalidRequest("resume names no session: give words of its project folder, or the path of its .jsonl")
+        raise InvalidRequest(f"resume names no session: give {RESUME_HINT}")
     if resume is not None and agent != "claude":
         raise InvalidRequest("resume works with claude only")
     if resume is not None and groom == "pristine":
