@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -154,3 +157,81 @@ def test_no_folder_of_temporary_files_at_all(tmp_path: Path) -> None:
     for nowhere in (tmp_path / "nowhere", tmp_path / "file"):
         sweep_hook_folders(nowhere)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+# Without a lock, as an earlier version made them
+
+DAYS = 86_400.0
+
+
+def earlier(place: Path, *, age: float = 2 * DAYS, name: str = "x") -> Path:
+    """What an earlier version left: a socket on which nobody listens."""
+    folder = place / f"{PREFIX}{name}"
+    folder.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as once:
+        once.bind(str(folder / SOCKET))
+    grown(folder, age)
+    return folder
+
+
+def grown(folder: Path, age: float) -> None:
+    then = time.time() - age
+    os.utime(folder, (then, then))
+
+
+def test_what_an_earlier_version_left_is_removed_once_it_is_old(place: Path) -> None:
+    with_socket, empty, young = earlier(place), earlier(place, name="e"), earlier(place, age=DAYS / 2, name="y")
+    (empty / SOCKET).unlink()
+    grown(empty, 2 * DAYS)
+    sweep_hook_folders()
+    assert [path.name for path in place.iterdir()] == [young.name]
+    assert not with_socket.exists()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_an_earlier_version_that_still_listens_is_left(place: Path, full: bool) -> None:
+    folder = earlier(place)
+    (folder / SOCKET).unlink()
+    with contextlib.ExitStack() as held:
+        listener = held.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(folder / SOCKET))
+        listener.listen(0)
+        while full:
+            link = held.enter_context(socket.socket(socket.AF_UNIX))
+            link.setblocking(False)
+            full = link.connect_ex(str(folder / SOCKET)) == 0
+        grown(folder, 2 * DAYS)
+        sweep_hook_folders()
+        assert (folder / SOCKET).exists()
+
+
+def _a_file_for_a_socket(folder: Path) -> None:
+    (folder / SOCKET).unlink()
+    (folder / SOCKET).touch()
+
+
+def _a_link_for_a_socket(folder: Path) -> None:
+    (folder / SOCKET).rename(folder.parent / "theirs")
+    (folder / SOCKET).symlink_to(folder.parent / "theirs")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _more_in_it,
+        _open_to_others,
+        _another_name,
+        _a_link,
+        _a_folder_for_a_socket,
+        _a_file_for_a_socket,
+        _a_link_for_a_socket,
+    ],
+)
+def test_what_an_earlier_version_did_not_make_is_left(place: Path, change: Callable[[Path], None]) -> None:
+    change(earlier(place))
+    for path in place.iterdir():
+        if path.is_dir():
+            grown(path, 2 * DAYS)
+    before = sorted(place.rglob("*"))
+    sweep_hook_folders()
+    assert sorted(place.rglob("*")) == before

@@ -11,8 +11,10 @@ import fcntl
 import logging
 import os
 import secrets
+import socket
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,9 @@ log = logging.getLogger("dragoman.terminal")
 
 PREFIX = "dragoman-hooks-"
 LOCK, SOCKET = "lock", "hooks.sock"
+
+OLD = 86_400.0
+"""Seconds after which a folder without a lock may be one that an earlier version left: it made none."""
 
 
 class HookFolder:
@@ -68,7 +73,7 @@ def sweep_hook_folders(within: Path | None = None) -> None:
     """Remove the folders of servers that are no more; ``within`` the folder of temporary files.
 
     Only what is proven to be one: our name, this user's, closed to others, no link, nothing in it that is not ours, and
-    a lock that nobody holds. Blocks on the disk.
+    a lock that nobody holds; or no lock, untouched for a day, and nobody who listens. Blocks on the disk.
     """
     place = within or Path(tempfile.gettempdir())
     try:
@@ -87,7 +92,12 @@ def _remove_if_forsaken(path: Path) -> None:
         found = os.fstat(folder)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
             return
-        if not set(os.listdir(folder)) <= {LOCK, SOCKET}:  # noqa: PTH208  by its descriptor: it cannot be exchanged
+        names = set(os.listdir(folder))  # noqa: PTH208  by its descriptor: it cannot be exchanged
+        if not names <= {LOCK, SOCKET}:
+            return
+        if LOCK not in names:
+            if time.time() - found.st_mtime > OLD and (not names or _is_deserted(path, folder)):
+                _remove(path, folder)
             return
         with _opened(LOCK, os.O_RDWR | os.O_NONBLOCK, within=folder) as lock:
             held = os.fstat(lock)
@@ -97,10 +107,28 @@ def _remove_if_forsaken(path: Path) -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return  # its server lives
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(SOCKET, dir_fd=folder)
-            os.unlink(LOCK, dir_fd=folder)
-        path.rmdir()
+            _remove(path, folder)
+
+
+def _is_deserted(path: Path, folder: int) -> bool:
+    """Whether the socket in it is this user's and nobody listens there. Raises ``OSError``."""
+    found = os.stat(SOCKET, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        return False
+    with socket.socket(socket.AF_UNIX) as link:
+        link.setblocking(False)  # one whose queue is full has somebody
+        try:
+            link.connect(str(path / SOCKET))
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
+def _remove(path: Path, folder: int) -> None:
+    for name in (SOCKET, LOCK):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+    path.rmdir()
 
 
 @contextlib.contextmanager
