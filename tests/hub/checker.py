@@ -82,6 +82,8 @@ class _Reading:
         self._turns: set[str] = set()
         self._turn: str | None = None
         self._cancelled: set[str] = set()
+        self._at_a_terminal = False
+        """A person may break a turn off there, or refuse what it wants, and nobody but the agent is asked for it."""
         self._parts: dict[tuple[str, str], bool] = {}
         self._calls: dict[str, ToolCalled | None] = {}
         self._decisions: dict[str, DecisionOpened | None] = {}
@@ -162,8 +164,9 @@ class _Reading:
         if self._reserved is not None and offset is not None:
             self._need(offset <= self._reserved, f"tape offset {offset} was not reserved")
 
-    def _created(self, _: SessionCreated) -> None:
+    def _created(self, fact: SessionCreated) -> None:
         """Its place was checked before."""
+        self._at_a_terminal = fact.kind == "terminal"
 
     def _closed_(self, _: SessionClosed) -> None:
         self._need(self._turn is None, f"closed while turn {self._turn} is open")
@@ -209,7 +212,7 @@ class _Reading:
         self._cancelled.add(fact.turn)
 
     def _turn_ended(self, fact: TurnEnded) -> None:
-        asked = fact.turn in self._cancelled
+        asked = fact.turn in self._cancelled or self._at_a_terminal
         self._need(fact.outcome != "cancelled" or asked, "ends as cancelled, but nobody asked for it")
         self._need(not (left := self._open_calls(fact.turn)), f"ends with calls without a result: {left}")
         self._need(not (left := self._open_decisions(fact.turn)), f"ends with open decisions: {left}")
@@ -244,6 +247,8 @@ class _Reading:
         opened = self._decisions.get(fact.decision)
         known = "resolved already" if fact.decision in self._decisions else "unknown"
         self._need(opened is not None, f"decision {fact.decision} is {known}")
+        if isinstance(fact, DecisionRevised) and opened is not None and fact.secret is not None:
+            self._decisions[fact.decision] = msgspec.structs.replace(opened, secret=fact.secret)
         if isinstance(fact, DecisionResolved):
             self._decisions[fact.decision] = None
             # what was answered at the agent's own terminal nobody may know

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.hub.events import (
@@ -14,6 +15,7 @@ from dragoman.hub.events import (
     CancelRequested,
     DecisionOpened,
     DecisionResolved,
+    DecisionRevised,
     Event,
     LogWritten,
     PartDelta,
@@ -52,6 +54,11 @@ ASKED = DecisionOpened(decision="d", kind="permission", text="rm", turn="t")
 RUN = AgentStarted(pid=1, tape_offset=0, tape_reserved=100)
 
 SOUND = {
+    "a dialog that turned out to be no secret": (
+        DecisionOpened(decision="d", kind="permission", text="x", secret=True),
+        DecisionRevised(decision="d", cause="enriched", secret=False),
+        DecisionResolved(decision="d", outcome="answered", answer=Answer(text="no")),
+    ),
     "a turn": (*turn("p"), ENDED),
     "a queue": (prompt("p"), TurnStarted(turn="t", prompt="p"), prompt("q"), ENDED, TurnStarted(turn="u", prompt="q")),
     "steering": (*turn("p"), prompt("q", steer=True), PromptTaken(prompt="q", turn="t"), ENDED),
@@ -141,6 +148,12 @@ BROKEN = {
     "a delta of nothing": (*turn("p"), PartDelta(turn="t", part="a", kind="text", text="x")),
     "a part of no turn": (PartStarted(turn="t", part="a", kind="text"),),
 }
+
+
+def test_a_person_may_end_a_turn_at_the_agents_own_terminal() -> None:
+    created = msgspec.structs.replace(CREATED, kind="terminal")
+    facts = (created, *turn("p"), TurnEnded(turn="t", outcome="cancelled"))
+    check_log([Event(seq, seq, "one", fact) for seq, fact in enumerate(facts, 1)])
 
 
 @pytest.mark.parametrize("facts", SOUND.values(), ids=SOUND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
 from dragoman.hub.state import AgentStatus
-from dragoman.hub.turns import TurnContext
+from dragoman.hub.turns import TurnBrokenOff, TurnContext
 
 from .agent_config import agent_config
 from .deliveries import Deliveries
@@ -31,6 +32,12 @@ from .tail import LogTail
 from .watch import AgentWatch
 
 log = logging.getLogger("dragoman.terminal")
+
+LATE_ENDS = 1.0
+"""Seconds after a turn in which the agent's log may tell how its last calls came out."""
+
+CATCHING_UP = 0.05
+"""Seconds between two looks at the log meanwhile."""
 
 _STOPS = ("Stop", "AfterAgent")
 """The hook by which an agent asks whether it may stop."""
@@ -129,8 +136,32 @@ class AgentDriver:
             raise NotReady
 
     async def run_turn(self, turn: TurnContext) -> str | None:
-        """Hand the prompt over and see the agent through to its end."""
-        return await self._deliveries.run_turn(turn)
+        """Hand the prompt over and see the agent through to its end, and its calls to theirs."""
+        try:
+            result = await self._deliveries.run_turn(turn)
+        except (asyncio.CancelledError, TurnBrokenOff):
+            await self._ends_told(turn.turn)
+            raise
+        broken_off = self._watch.broken_off
+        await self._ends_told(turn.turn)
+        if self._watch.broken_off > broken_off:
+            raise TurnBrokenOff  # what was refused ended it: the log says so a moment after the agent is idle
+        return result
+
+    async def _ends_told(self, turn: str) -> None:
+        """Wait a little for the log to tell how the turn's last calls came out: no hook tells of one that is refused.
+
+        What is still open then is the hub's to end, as interrupted.
+        """
+
+        def over() -> bool:
+            open_ = any(call.turn == turn for call in self._session.state.calls.values())
+            return not open_ or not self._watch.running
+
+        until = self._session.clock.monotonic() + LATE_ENDS
+        while not over() and self._session.clock.monotonic() < until:
+            self._catch_up()
+            await self._watch.until(over, CATCHING_UP)
 
     def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:
         """Around the recording of an answer: no key of a person is on its way to the dialog meanwhile."""

@@ -27,9 +27,10 @@ from dragoman.agents.terminal.tui import read_screen
 from dragoman.agents.terminal.tui.reading import ScreenReading
 from dragoman.agents.terminal.tui.titles import read_title
 from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.events import AnyFact, Event, StateChanged, ToolEnded
+from dragoman.hub.events import AnyFact, Event, StateChanged, ToolCalled, ToolEnded
 from dragoman.hub.ports import TapeReader
 from dragoman.hub.session import Session
+from dragoman.hub.turns import dangling_calls
 
 from .dialogs import Dialogs, OpenDialog
 from .fusion import QUIET_BEFORE_IDLE, Fusion
@@ -144,6 +145,8 @@ class AgentWatch:
             self._unwatch()
             self._unwatch = None
         self.dialogs.void("the program ended")
+        for end in dangling_calls(self._session.state, "the program ended"):
+            self.record(end)
         self._said.close()
         self._wake_waiters()
 
@@ -342,7 +345,7 @@ class AgentWatch:
             self.came_back += self.ledger.came_back(observation.prompt)
         turn = self._session.state.turn
         for fact in self.ledger.admit(observation.facts):
-            if turn is not None and getattr(fact, "turn", turn) is None:
+            if turn is not None and getattr(fact, "turn", turn) is None and not _goes_on_alone(fact):
                 fact = msgspec.structs.replace(fact, turn=turn.turn)  # noqa: PLW2901
             self._record_if_it_can_be(fact)
             if isinstance(fact, ToolEnded):
@@ -362,7 +365,12 @@ class AgentWatch:
         self._wake_waiters()
 
     def _record_if_it_can_be(self, fact: AnyFact) -> None:
-        """What no log can hold, such as a tool's input nested too deep, is left out; that a call is over is not."""
+        """What no log can hold, such as a tool's input nested too deep, is left out; that a call is over is not.
+
+        But a call has one end: one that the hub had to mark, at the end of its turn, gets no other.
+        """
+        if isinstance(fact, ToolEnded) and fact.call not in self._session.state.calls:
+            return
         try:
             self.record(fact)
         except InvalidRequest as problem:
@@ -470,6 +478,12 @@ def _understood(read: Callable[[], Observation]) -> Observation:
     except Exception:
         log.exception("what an agent said cannot be read")
         return Observation()
+
+
+def _goes_on_alone(fact: AnyFact) -> bool:
+    """Whether it is a sub-agent's call: that may go on after the turn in which the sub-agent was started."""
+    origin = fact.origin if isinstance(fact, (ToolCalled, ToolEnded)) else None
+    return origin is not None and origin.subagent is not None
 
 
 def _resumes(data: Mapping[str, Any]) -> bool:
