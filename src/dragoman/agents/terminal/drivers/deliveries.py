@@ -194,6 +194,10 @@ class Deliveries:
         elif outcome.via == "terminal":
             self._came_out(outcome.decision, "it was answered at the terminal")
         else:
+            if outcome.outcome == "cancelled":
+                # With its turn, perhaps: the dialog may stand there all the same.
+                loop = asyncio.get_running_loop()
+                loop.call_later(VANISHING, self._watch.dialogs.ask_again, outcome.decision)
             if outcome.outcome == "expired":
                 self._session.tasks.start(self._decline(outcome.decision), f"expired:{outcome.decision}")
             self._came_out(outcome.decision, f"it was {outcome.outcome}")

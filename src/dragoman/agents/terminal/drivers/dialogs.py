@@ -311,6 +311,7 @@ class Dialogs:
                 kind=about.kind if about.kind != before.kind else None,
                 text=about.text if about.text != before.text else None,
                 tool=about.tool if about.tool != before.tool else None,
+                input=about.input if about.input != before.input else None,
                 subtype=about.subtype if about.subtype != before.subtype else None,
                 auth_url=about.auth_url if about.auth_url != before.auth_url else None,
                 options=about.options or None,

@@ -90,9 +90,9 @@ class Hands:
                 raise NotDelivered(f"agent is {watch.state}")
             if not _CONTROLS.sub("", text).strip():
                 raise NotDelivered("there is nothing in the prompt to submit")
-            self._check_box()
+            await self._check_box()
             await self._empty_box()
-            self._check_box()
+            await self._check_box()
             watch.ledger.expect_prompt(text)
             typed, came_back = self._gate.keys, watch.came_back
             data = self._as_input(text)
@@ -100,7 +100,7 @@ class Hands:
             if not await self._terminal.drained():
                 raise NotDelivered("the program ended")
             stood_there = await self._pasted(len(data))
-            self._check_box()
+            await self._check_box()
             if self._gate.keys != typed:
                 raise NotDelivered("someone types at the terminal: the prompt stands in the input box")
             worked = watch.worked
@@ -115,14 +115,16 @@ class Hands:
             return PASTE_BEGIN + data + PASTE_END
         return data
 
-    def _check_box(self) -> None:
+    async def _check_box(self) -> None:
         """Raise ``NotDelivered`` unless an input box stands there: in a dialog a prompt would be an answer."""
+        watch = self._watch
         if self._terminal.screen is None:
             return
-        reading = self._watch.look()
-        if reading.dialog is not None or self._watch.dialogs.open is not None:
+        watch.look()
+        await watch.until(lambda: watch.reading.input_box is not None or watch.dialogs.open is not None, STEP)
+        if watch.reading.dialog is not None or watch.dialogs.open is not None:
             raise NotDelivered("the agent asks something")
-        if reading.input_box is None:
+        if watch.reading.input_box is None:
             raise NotDelivered("the agent shows no input box")
 
     async def _empty_box(self) -> None:
