@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the signs are those that the agents draw
 """A driven agent in the test's own loop: a hub, a real terminal, the driver, and a program that the test chooses."""
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dragoman.agents.terminal.settings import TerminalSettings
 from dragoman.hub.events import DecisionOpened, StateChanged
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
+from tests.agents.tui.screens import dialog
 from tests.hub.rig import Hub, InMemory, proven, until
 
 STORYBOARD = Path(__file__).with_name("drivers") / "storyboard.py"
@@ -99,6 +101,18 @@ def shot(moment: str, edit: Callable[[list[str]], list[str]] = list, **leads_on:
     """A recorded screen of Claude Code as a step of a storyboard; see there for what leads on."""
     recorded = json.loads((DATA / "claude" / f"{moment}.json").read_text())
     return {"lines": edit(recorded["lines"]), "cursor": recorded["cursor"], **leads_on}
+
+
+def at_row(moment: str, row: int, edit: Callable[[list[str]], list[str]] = list, **leads_on: Any) -> dict[str, Any]:
+    """``shot`` of a dialog whose marker has gone to a row, from 0."""
+    at = dialog("claude", moment).rows[row].line
+
+    def moved(lines: list[str]) -> list[str]:
+        plain = [line.replace("❯", " ") for line in edit(lines)]
+        plain[at] = plain[at].replace(f"  {row + 1}. ", f"❯ {row + 1}. ", 1)
+        return plain
+
+    return shot(moment, moved, **leads_on)
 
 
 def page(*lines: str, **leads_on: Any) -> dict[str, Any]:

@@ -1,13 +1,11 @@
-# ruff: noqa: RUF001 - the signs are those that the agents draw
 """Answers on their way to a dialog: which row is meant, and what becomes of an answer that does not get there."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.agents.driven import Driven, page, shot, storyboard
+from tests.agents.driven import Driven, at_row, page, shot, storyboard
 from tests.agents.tui.screens import dialog
 from tests.hub.rig import until
 
@@ -42,11 +40,7 @@ def renamed(label: str, to: str):
 async def test_of_rows_that_say_the_same_the_one_that_was_announced_is_taken(tmp_path: Path) -> None:
     first, second = (row.label for row in dialog("claude", "question-single").rows[:2])
     same = shot("question-single", renamed(f"2. {second}", f"2. {first}"), until=DOWN)
-    moved = shot(
-        "question-single",
-        lambda lines: _marked(renamed(f"2. {second}", f"2. {first}")(lines), "question-single", 1),
-        until="\r",
-    )
+    moved = at_row("question-single", 1, renamed(f"2. {second}", f"2. {first}"), until="\r")
     async with storyboard(tmp_path, same, moved, shot(IDLE)) as agent:
         assert await answer(agent, Answer(option=2)) is None
         assert agent.typed() == f"{DOWN}\r"
@@ -69,7 +63,8 @@ async def test_a_row_that_says_something_else_once_the_marker_has_come_is_not_co
 
     other = shot(moment, redrawn)
     assert any(to in line for line in other["lines"])
-    async with storyboard(tmp_path, shot("permission-bash", until=DOWN), other) as agent:
+    first = at_row("permission-bash", option - 2, until=DOWN)
+    async with storyboard(tmp_path, first, other) as agent:
         assert why_not in (await answer(agent, Answer(option=option)) or "")
         assert set(agent.typed()) <= set(DOWN)
 
@@ -161,14 +156,18 @@ async def test_an_enter_that_a_halted_program_has_not_read_is_not_pressed_again(
 
 @pytest.mark.parametrize("said", [Answer(accept=True, text="be quick"), Answer(option=2, text="be quick")])
 async def test_a_yes_with_a_text_is_a_yes(tmp_path: Path, said: Answer) -> None:
-    async with storyboard(tmp_path, shot("plan", until=DOWN), _second_row("plan"), shot(IDLE)) as agent:
+    async with storyboard(tmp_path, shot("plan", until=DOWN), at_row("plan", 1, until="\r"), shot(IDLE)) as agent:
         assert await answer(agent, said) is None
         assert agent.typed() == f"{DOWN}\r"
 
 
 @pytest.mark.parametrize("option", [3, None])
 async def test_other_is_chosen_by_its_text_with_its_number_or_without(tmp_path: Path, option: int | None) -> None:
-    steps = [shot("question-single", until=DOWN * 2), shot("question-typing", until="mine\x1b[201~")]
+    steps = [
+        shot("question-single", until=DOWN),
+        at_row("question-single", 1, until=DOWN),
+        shot("question-typing", until="mine\x1b[201~"),
+    ]
     async with storyboard(tmp_path, *steps, shot("question-typed", until="\r"), shot(IDLE)) as agent:
         assert await answer(agent, Answer(answers=(Answer(option=option, text="mine"),))) is None
         assert agent.typed() == f"{DOWN * 2}\x1b[200~mine\x1b[201~\r"
@@ -197,18 +196,3 @@ async def test_a_sign_in_code_stays_out_of_the_log_whoever_told_of_its_dialog(tm
 async def test_nobody_knows_yet_what_is_asked_and_a_text_may_be_a_secret(tmp_path: Path) -> None:
     async with storyboard(tmp_path, page("\x1b]7501;state=blocked\x07")) as agent:
         assert (await agent.asked()).secret
-
-
-def _second_row(moment: str) -> dict[str, Any]:
-    """A dialog whose marker has gone one row down."""
-    return shot(moment, lambda lines: _marked(lines, moment, 1), until="\r")
-
-
-def _marked(lines: list[str], moment: str, row: int) -> list[str]:
-    """The lines with the marker moved to a row, from 0."""
-    at = dialog("claude", moment).rows[row].line
-    plain = [line.replace("❯", " ") for line in lines]
-    return [
-        line.replace(f"  {row + 1}. ", f"❯ {row + 1}. ", 1) if number == at else line
-        for number, line in enumerate(plain)
-    ]

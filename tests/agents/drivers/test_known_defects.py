@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from tests.agents.common.recorded import sample
-from tests.agents.driven import Driven, driven, gaps, page, shot, storyboard
+from tests.agents.driven import Driven, at_row, driven, gaps, page, shot, storyboard
 from tests.agents.tui.screens import recorded
 from tests.agents.tui.screens import screen as a_screen
 from tests.dialects.coop.harness import Server
@@ -160,7 +160,8 @@ async def test_a_set_up_page_that_went_by_itself_is_not_answered_any_more(tmp_pa
 async def test_feedback_goes_into_its_field_by_marker_text_and_enter(tmp_path: Path) -> None:
     """A digit would confirm the row instead of opening its field."""
     steps = [
-        shot("plan", until=DOWN * 2),
+        shot("plan", until=DOWN),
+        at_row("plan", 1, until=DOWN),
         shot("plan-last-row", until="steps\x1b[201~"),
         shot("plan-feedback-typed", until="\r"),
         shot(WORKING),

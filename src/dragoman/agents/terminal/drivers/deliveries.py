@@ -194,6 +194,10 @@ class Deliveries:
         elif outcome.via == "terminal":
             self._came_out(outcome.decision, "it was answered at the terminal")
         else:
+            if outcome.outcome == "cancelled":
+                # With its turn, perhaps: the dialog may stand there all the same.
+                loop = asyncio.get_running_loop()
+                loop.call_later(VANISHING, self._watch.dialogs.ask_again, outcome.decision)
             if outcome.outcome == "expired":
                 self._session.tasks.start(self._decline(outcome.decision), f"expired:{outcome.decision}")
             self._came_out(outcome.decision, f"it was {outcome.outcome}")
@@ -209,11 +213,13 @@ class Deliveries:
 
     async def _carry_out(self, decision: str, answer: Answer, answers: Sequence[Answer], *, last: bool) -> None:
         why_not: str | None = "the server stops"
+        opened = self._watch.dialogs.open
         try:
-            opened = self._watch.dialogs.open
             if opened is None or opened.decision != decision:
                 why_not = "the dialog is gone"
-            elif opened.about.kind == "question":
+                return
+            opened.being_answered = True
+            if opened.about.kind == "question":
                 await self._hands.answer_questions(opened, answers[opened.given :], last=last)
                 opened.given = len(answers)
                 why_not = None
@@ -225,6 +231,8 @@ class Deliveries:
             log.warning("session %s: an answer did not reach the dialog: %s", self._session.id, problem)
             self._watch.dialogs.ask_again(decision)
         finally:
+            if opened is not None:
+                opened.being_answered = False
             self._gate.end(drop=why_not is None and last)
             self._came_out(decision, why_not)
 
@@ -239,7 +247,8 @@ class Deliveries:
 
     def dialog_opened(self, opened: OpenDialog) -> None:
         """Answer a dialog that needs no human, a moment after it was announced."""
-        if self._groom != "auto" or opened.asked_again:
+        # Later on, what looks like a start-up dialog may be a picture that somebody draws.
+        if self._groom != "auto" or opened.asked_again or self._watch.was_ready:
             return
         if opened.shown is not None and groomed_row(opened.shown) is not None:
             asyncio.get_running_loop().call_later(self._settings.groom_delay, self._groom_now, opened)

@@ -19,7 +19,9 @@ from dragoman.hub.events import AnyFact, DecisionOpened, DecisionRevised, Json, 
 from dragoman.hub.session import Session
 
 from .same_dialog import (
+    but_for_typing,
     dialog_shown,
+    fits,
     is_about,
     is_next_page,
     joined,
@@ -39,6 +41,9 @@ GONE_AFTER = 0.12
 
 UNSEEN = 1.5
 """Seconds for which the screen must deny a dialog that it never showed, and that only a hook or a title told of."""
+
+STALE_STATUS = 10.0
+"""The same, for one that the program's own status told of."""
 
 GHOST = 1.0
 """Seconds for which a dialog that is known to be over may stand on the screen."""
@@ -66,6 +71,10 @@ class OpenDialog:
         """Since when the screen, which has never shown it, shows that nothing is asked."""
         self.given = 0
         """Questions, of a dialog that has several, that lie behind the page on the screen."""
+        self.size: tuple[int, int] = (0, 0)
+        """Columns and rows of the screen when it was last seen there."""
+        self.being_answered = False
+        """Whether an answer is on its way to it."""
         self.asked_again = False
         """Whether an answer to it has failed before: nobody but a client answers it now."""
 
@@ -94,14 +103,18 @@ class Dialogs:
         about = sighting.dialog
         if self.open is not None:
             if about is not None and not self._revise(about):
-                self._announced.append((about, sighting.cause, now))
+                self._announce(about, sighting.cause, now)
             return
         if sighting.source in ("status", "title") or not self.screen_known:
             self._ghost = None
             known = self._take_announced(about)
             self._begin(known or about or Dialog(kind="permission"), sighting.cause, now)
-        elif about is not None and not any(same(about, other) for other, _, _ in self._announced):
-            self._announced.append((about, sighting.cause, now))
+        elif about is not None:
+            self._announce(about, sighting.cause, now)
+
+    def _announce(self, about: Dialog, cause: str, now: float) -> None:
+        if not any(same(about, other) for other, _, _ in self._announced):
+            self._announced.append((about, cause, now))
 
     def tool_ended(self, call: str | None, tool: str | None, input_: Json) -> None:
         """A tool has run: whatever was asked about it is over."""
@@ -111,42 +124,72 @@ class Dialogs:
         if self.open is not None and is_about(self.open.about, call, tool, input_):
             self.end("hook")
 
-    def no_longer_asked(self, now: float) -> None:
-        """The program itself says that it no longer waits."""
+    def no_longer_asked(self, now: float, *, by_itself: bool = True) -> None:
+        """The program no longer waits: it says so itself, or only a hook or a log does, whose news may be late.
+
+        What the screen still shows, only the program's own word ends.
+        """
         self._announced.clear()
-        if self.open is not None:
+        if self.open is not None and (by_itself or not self._stands(self.open)):
             self.end("status")
             if self._ghost is not None:
                 self._ghost = (self._ghost[0], now)
 
-    def on_screen(self, dialog: ScreenDialog | None, now: float, *, at_rest: bool, resized: bool = False) -> None:
+    @staticmethod
+    def _stands(current: OpenDialog) -> bool:
+        return current.shown is not None and current.missing_since is None
+
+    def on_screen(
+        self,
+        dialog: ScreenDialog | None,
+        now: float,
+        *,
+        at_rest: bool,
+        resized: bool = False,
+        size: tuple[int, int] = (0, 0),
+    ) -> None:
         """What the screen shows now. ``at_rest``: it shows work or an input box, so that nothing is asked."""
         self.screen_known = True
         if dialog is None:
             self._ghost = None
-            self._off_screen(now, at_rest=at_rest)
+            self._off_screen(now, at_rest=at_rest, size=size)
             return
+        self._on_screen(dialog, now, resized=resized)
+        if self.open is not None:
+            self.open.size = size
+
+    def _on_screen(self, dialog: ScreenDialog, now: float, *, resized: bool) -> None:
         current = self.open
         if current is None:
             if not self._is_ghost(dialog, now):
                 self._begin_shown(dialog, now)
         elif current.shown is None:
             self._show(current, dialog, now)
-        elif current.shown.identity == dialog.identity or (resized and looks_like(current.shown, dialog)):
+        elif current.shown.identity == dialog.identity or self._is_same(current.shown, dialog, resized=resized):
             current.shown, current.missing_since = dialog, None
-        elif is_next_page(current.shown, dialog):
+        elif is_next_page(current.shown, dialog) and (current.being_answered or self._is_open(current)):
             self._turn_page(current, dialog, now)
         else:
             self.end("screen")
             self._ghost = None
             self._begin_shown(dialog, now)
 
+    @staticmethod
+    def _is_same(shown: ScreenDialog, dialog: ScreenDialog, *, resized: bool) -> bool:
+        return but_for_typing(shown, dialog) or (resized and looks_like(shown, dialog))
+
+    def _is_open(self, current: OpenDialog) -> bool:
+        return current.decision in self._session.state.decisions
+
     def look_again(self, now: float) -> float | None:
         """Seconds until time alone may change something here; None when it cannot."""
         if self.open is not None:
             ends = self._over_at(self.open)
             return None if ends is None else max(0.0, ends - now)
-        return max(0.0, self._announced[0][2] + HOOK_ALONE - now) if self._announced else None
+        waits = [max(0.0, self._announced[0][2] + HOOK_ALONE - now)] if self._announced else []
+        if self._ghost is not None:
+            waits.append(max(0.0, self._ghost[1] + GHOST - now))
+        return min(waits, default=None)
 
     def tick(self, now: float, *, at_rest: bool) -> None:
         """Time has passed."""
@@ -165,7 +208,10 @@ class Dialogs:
         """When it is over, unless the screen shows it before."""
         if current.missing_since is not None:
             return current.missing_since + GONE_AFTER
-        return None if current.refuted_since is None else current.refuted_since + UNSEEN
+        if current.refuted_since is None:
+            return None
+        # A program's own word counts for more than its picture, but not for ever.
+        return current.refuted_since + (STALE_STATUS if current.cause.startswith("status") else UNSEEN)
 
     # Ends
 
@@ -247,9 +293,17 @@ class Dialogs:
         return current
 
     def _show(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
-        current.shown, current.shown_at, current.refuted_since = dialog, now, None
         seen = dialog_shown(dialog)
         before = current.about
+        if not fits(before, seen):
+            # Something else is asked than what was told of.
+            cause = current.cause
+            self.open = None
+            self._session.cancel_decision(current.decision, "another dialog is shown")
+            self._announce(before, cause, now)
+            self._begin_shown(dialog, now)
+            return
+        current.shown, current.shown_at, current.refuted_since = dialog, now, None
         current.about = about = joined(before, seen)
         self._record(
             DecisionRevised(
@@ -257,6 +311,7 @@ class Dialogs:
                 kind=about.kind if about.kind != before.kind else None,
                 text=about.text if about.text != before.text else None,
                 tool=about.tool if about.tool != before.tool else None,
+                input=about.input if about.input != before.input else None,
                 subtype=about.subtype if about.subtype != before.subtype else None,
                 auth_url=about.auth_url if about.auth_url != before.auth_url else None,
                 options=about.options or None,
@@ -272,7 +327,8 @@ class Dialogs:
         """Add what is told to the open dialog; False when it is about another one."""
         current = self.open
         assert current is not None
-        if not may_be_same(current.about, about):
+        seen = current.about if current.shown is None else dialog_shown(current.shown)
+        if not may_be_same(current.about, about) or (current.shown is not None and not fits(about, seen)):
             return False
         before, after = current.about, joined(about, current.about)
         current.about = after
@@ -293,7 +349,10 @@ class Dialogs:
         current.given = page = total if dialog.review else min(position, total)
         known = with_page(current.about.questions, dialog, position)
         opened = self._session.state.decisions.get(current.decision)
-        ahead = opened is not None and opened.question_current < page
+        # What is recorded runs ahead of the screen while answers are typed; else a person has turned the page.
+        ahead = opened is not None and (
+            opened.question_current < page or (opened.question_current > page and not current.being_answered)
+        )
         if opened is not None and (ahead or known != current.about.questions):
             self._record(
                 DecisionRevised(
@@ -305,16 +364,17 @@ class Dialogs:
             )
         current.about = msgspec.structs.replace(current.about, questions=known)
 
-    def _off_screen(self, now: float, *, at_rest: bool) -> None:
+    def _off_screen(self, now: float, *, at_rest: bool, size: tuple[int, int]) -> None:
         if at_rest:
             self._drop_refuted(now)
         current = self.open
         if current is None:
             return
         if current.shown is not None:
-            current.missing_since = current.missing_since or now
-        elif not at_rest or current.cause.startswith("status"):
-            current.refuted_since = None  # a program's own word counts for more than its picture
+            if at_rest or size == current.size:  # else it may only have lost the room to be recognised
+                current.missing_since = current.missing_since or now
+        elif not at_rest:
+            current.refuted_since = None
         else:
             current.refuted_since = current.refuted_since or now
 
@@ -324,10 +384,10 @@ class Dialogs:
             self._announced.popleft()
 
     def _take_announced(self, about: Dialog | None) -> Dialog | None:
-        fits = [entry for entry in self._announced if about is None or may_be_same(entry[0], about)]
-        if not fits:
+        found = [entry for entry in self._announced if about is None or fits(entry[0], about)]
+        if not found:
             return None
-        best = next((entry for entry in fits if about is not None and names(about, entry[0])), fits[0])
+        best = next((entry for entry in found if about is not None and names(about, entry[0])), found[0])
         self._announced.remove(best)
         return best[0]
 

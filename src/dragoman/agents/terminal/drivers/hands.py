@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 
 from dragoman.agents.terminal.terminal import PtyTerminal
-from dragoman.agents.terminal.tui.choose import find_row, keys_to
+from dragoman.agents.terminal.tui.choose import find_row, keys_to, marked_row
 from dragoman.agents.terminal.tui.reading import ScreenDialog
+from dragoman.agents.terminal.tui.rows import plain_label
 from dragoman.hub.errors import InvalidAnswer
 from dragoman.hub.events import Answer
 
@@ -39,8 +40,11 @@ ENTER_AGAIN = (0.5, 1.0, 1.5)
 SETTLED = 0.3
 """Seconds for which a dialog must have stood before it is answered: some ignore keys that come too early."""
 
-TRIES = 3
-"""How often a marker is moved before it is given up."""
+READ_WITHIN = 3.0
+"""Seconds for the program to read what was typed before, and for the marker to move by one row."""
+
+LOOK_AGAIN = 0.02
+"""Seconds between two looks whether the program has read its input."""
 
 
 def check_can_be_typed(answer: Answer) -> None:
@@ -86,7 +90,9 @@ class Hands:
                 raise NotDelivered(f"agent is {watch.state}")
             if not _CONTROLS.sub("", text).strip():
                 raise NotDelivered("there is nothing in the prompt to submit")
+            await self._check_box()
             await self._empty_box()
+            await self._check_box()
             watch.ledger.expect_prompt(text)
             typed, came_back = self._gate.keys, watch.came_back
             data = self._as_input(text)
@@ -94,6 +100,9 @@ class Hands:
             if not await self._terminal.drained():
                 raise NotDelivered("the program ended")
             stood_there = await self._pasted(len(data))
+            await self._check_box()
+            if self._gate.keys != typed:
+                raise NotDelivered("someone types at the terminal: the prompt stands in the input box")
             worked = watch.worked
             await self._submit(typed, worked, came_back, stood_there=stood_there)
             return worked
@@ -105,6 +114,18 @@ class Hands:
         if screen is None or screen.bracketed_paste:
             return PASTE_BEGIN + data + PASTE_END
         return data
+
+    async def _check_box(self) -> None:
+        """Raise ``NotDelivered`` unless an input box stands there: in a dialog a prompt would be an answer."""
+        watch = self._watch
+        if self._terminal.screen is None:
+            return
+        watch.look()
+        await watch.until(lambda: watch.reading.input_box is not None or watch.dialogs.open is not None, STEP)
+        if watch.reading.dialog is not None or watch.dialogs.open is not None:
+            raise NotDelivered("the agent asks something")
+        if watch.reading.input_box is None:
+            raise NotDelivered("the agent shows no input box")
 
     async def _empty_box(self) -> None:
         """Remove what was left in the input box: it would become a part of the prompt."""
@@ -182,6 +203,11 @@ class Hands:
             await self._choose(opened, row)
             if text is not None and dialog.rows[row].free_text:
                 await self._type(text)
+            elif text is not None and opened.shown is not None and opened.shown.amendable:
+                await self._open_field(opened, row)
+                await self._type(text)
+            elif text is not None and not answer.accept and answer.option is None:
+                raise NotDelivered("this dialog takes no text")
         else:  # a field to type into: a sign-in code
             await self._type(text or "")
         await self._confirm(opened, dialog)
@@ -217,15 +243,32 @@ class Hands:
             await self._type(text)
             await self._confirm(opened, dialog)
             return
+        if not (answer.choices or answer.option is not None or answer.accept is not None):
+            raise NotDelivered("an earlier question is on the screen again, and what was said to it is not known")
         rows = [self._row_of_choice(dialog, choice) for choice in answer.choices]
         if not rows:
             rows = [self._wanted(opened, dialog, answer)]
-        for row in rows:
-            await self._choose(opened, row)
-            if dialog.multiple and not dialog.rows[row].checked:
-                self._terminal.deliver(b"\r")  # ticks it
-                await asyncio.sleep(self._settings.input_delay if len(rows) > 1 else 0)
+        if dialog.multiple:
+            await self._tick(opened, dialog, rows)
+        else:
+            await self._choose(opened, rows[0])
         await self._confirm(opened, dialog, "right" if dialog.multiple else "enter")
+
+    async def _tick(self, opened: OpenDialog, dialog: ScreenDialog, rows: Sequence[int]) -> None:
+        """Tick these rows and no others, each seen to have been ticked."""
+        for at, row in enumerate(dialog.rows):
+            wanted = at in rows
+            if row.checked == wanted or row.number is None or (row.free_text and not wanted):
+                continue
+            await self._choose(opened, at)
+            self._terminal.deliver(b"\r")
+
+            def ticked(at: int = at, wanted: bool = wanted) -> bool:
+                shown = opened.shown
+                return shown is not None and at < len(shown.rows) and shown.rows[at].checked == wanted
+
+            if not await self._watch.until(ticked, READ_WITHIN):
+                raise NotDelivered("an option could not be ticked")
 
     def _is_other(self, opened: OpenDialog, dialog: ScreenDialog, option: int | None) -> bool:
         """Whether an answer with a text means the row for texts: no option, the one behind all others, or that row."""
@@ -256,11 +299,15 @@ class Hands:
         if at is None:
             raise NotDelivered("this question takes no text")
         await self._choose(opened, at)
+        return await self._open_field(opened, at)
+
+    async def _open_field(self, opened: OpenDialog, row: int) -> int:
+        """Turn the marked row into a field, or get one beside it; the place of the field."""
         self._terminal.deliver_keys(("tab",))
         await self._watch.until(lambda: opened.shown is not None and _free_row(opened.shown) is not None, STEP)
         free = None if opened.shown is None else _free_row(opened.shown)
         if free is None:
-            raise NotDelivered("the field for a text did not come up")
+            raise NotDelivered(f"the field for a text did not come up at row {row + 1}")
         return free
 
     def _row_of_choice(self, dialog: ScreenDialog, choice: str) -> int:
@@ -277,6 +324,8 @@ class Hands:
             at = answer.option - 1
             if 0 <= at < min(len(labels), len(dialog.rows)) and dialog.rows[at].label == labels[at]:
                 row = at  # where it was announced: two rows may say the same
+            elif 0 <= at < min(len(labels), len(dialog.rows)) and dialog.rows[at].label == plain_label(labels[at]):
+                row = at  # what looks like a mark or a key in a label is not in the row's
             elif 0 < answer.option <= len(labels):
                 row = find_row(dialog, label=labels[answer.option - 1], number=None, accept=None)
             elif 0 < answer.option <= len(dialog.rows):
@@ -290,10 +339,9 @@ class Hands:
         return row
 
     async def _choose(self, opened: OpenDialog, row: int) -> None:
-        """Move the marker to the row, and see it there."""
-        watch = self._watch
+        """Move the marker to the row, key by key, and see it there. No key is sent twice: a slow program hears both."""
         meant: str | None = None
-        for _ in range(TRIES):
+        while True:
             dialog = await self._shown(opened)
             if dialog is None or row >= len(dialog.rows):
                 raise NotDelivered("the dialog changed before it was answered")
@@ -306,17 +354,24 @@ class Hands:
             keys = keys_to(dialog, row)
             if not keys:
                 raise NotDelivered("no row of the dialog is marked")
-            for key in keys:
-                self._terminal.deliver_keys((key,))
+            await self._step(opened, dialog, keys[0])
 
-            def there() -> bool:
-                shown = opened.shown
-                return watch.dialogs.open is not opened or (
-                    shown is not None and row < len(shown.rows) and shown.rows[row].selected
-                )
+    async def _step(self, opened: OpenDialog, dialog: ScreenDialog, key: str) -> None:
+        """Move the marker by one row, and see it move by just that."""
+        watch = self._watch
+        before = marked_row(dialog)
+        self._terminal.deliver_keys((key,))
 
-            await watch.until(there, STEP)
-        raise NotDelivered("the marker does not move to the wanted option")
+        def moved() -> bool:
+            shown = opened.shown
+            return watch.dialogs.open is not opened or (shown is not None and marked_row(shown) not in (None, before))
+
+        if not await watch.until(moved, READ_WITHIN):
+            raise NotDelivered("the marker does not move to the wanted option")
+        shown = opened.shown
+        step = 1 if key in ("down", "right") else -1
+        if watch.dialogs.open is opened and shown is not None and marked_row(shown) != (before or 0) + step:
+            raise NotDelivered("somebody else moves the marker")
 
     async def _type(self, text: str) -> None:
         self._terminal.deliver(self._as_input(text))
@@ -368,7 +423,25 @@ class Hands:
         if since < SETTLED:
             await asyncio.sleep(SETTLED - since)
             return await self._shown(opened)
+        if await self._caught_up():
+            return await self._shown(opened)
         return opened.shown
+
+    async def _caught_up(self) -> bool:
+        """Wait until the program has read all that was typed, also by a person; whether it took a while.
+
+        Until then the picture may be older than the keys. Raises ``NotDelivered`` when it reads nothing.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._terminal.unread():
+            return False
+        until = loop.time() + READ_WITHIN
+        while self._terminal.unread():
+            if loop.time() > until:
+                raise NotDelivered("the agent does not read its input")
+            await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(SETTLED)
+        return True
 
 
 def _free_row(dialog: ScreenDialog) -> int | None:

@@ -79,14 +79,52 @@ def may_be_same(one: Dialog, other: Dialog) -> bool:
     return not (_by_program(one) and _by_program(other)) or one.input == other.input
 
 
+CUT = 160
+"""Signs, blanks left out, of what is shown from which on it may be only the beginning or the end of a longer text."""
+
+
+def fits(told: Dialog, seen: Dialog) -> bool:
+    """Whether what was told can be about what the screen shows: nobody may approve one thing and be shown another."""
+    if not may_be_same(told, seen):
+        return False
+    if told.questions and seen.questions:
+        asked = {_letters(question.question) for question in told.questions}
+        return any(_letters(question.question) in asked for question in seen.questions if question.options)
+    return not _subject(seen) or not _subjects(told) or names(seen, told)
+
+
 def names(seen: Dialog, told: Dialog) -> bool:
     """Whether what the screen shows names what a hook told of: the command, the file."""
-    if not isinstance(seen.input, dict) or not isinstance(told.input, dict):
-        return False
-    shown = "".join(str(seen.input.get("text", "")).split())
-    return any(
-        isinstance(value, str) and value.strip() and "".join(value.split()) in shown for value in told.input.values()
-    )
+    shown = _subject(seen)
+    words = set(str(seen.input["text"]).split()) if shown and isinstance(seen.input, dict) else set()
+    return bool(shown) and any(_shows(shown, words, value) for value in _subjects(told))
+
+
+def _shows(shown: str, words: set[str], value: str) -> bool:
+    whole = "".join(value.split())
+    if whole in shown or (len(shown) >= CUT and whole.endswith(shown)):
+        return True
+    if len(shown) >= CUT and whole.startswith(shown.rstrip("….")):
+        return True
+    # A file is shown by its path from the folder that the agent works in.
+    return value.startswith("/") and any(value.endswith(f"/{word}") for word in words)
+
+
+def _subject(seen: Dialog) -> str:
+    """What a dialog on the screen is about, blanks left out."""
+    return "".join(str(seen.input.get("text", "")).split()) if isinstance(seen.input, dict) else ""
+
+
+def _subjects(told: Dialog) -> list[str]:
+    """What a hook tells of its input that the screen could show."""
+    if not _by_program(told) or not isinstance(told.input, dict):
+        return []
+    return [value for value in told.input.values() if isinstance(value, str) and value.strip()]
+
+
+def _letters(text: str) -> str:
+    """A text without what is lost when it is drawn: room, marks."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def _by_program(dialog: Dialog) -> bool:
@@ -103,18 +141,31 @@ def is_about(dialog: Dialog, call: str | None, tool: str | None, input_: Json) -
     """Whether a dialog asked about this tool call."""
     if dialog.call is not None and call is not None:
         return dialog.call == call
-    return dialog.tool is not None and dialog.tool == tool and (not _by_program(dialog) or dialog.input == input_)
+    return dialog.tool is not None and dialog.tool == tool and _by_program(dialog) and dialog.input == input_
 
 
 def is_next_page(old: ScreenDialog, new: ScreenDialog) -> bool:
     """Whether ``new`` is another question, or the review, of the dialog that ``old`` was a page of."""
     if old.kind != "question" or new.kind != "question":
         return False
-    if new.review or old.review:
-        return bool(old.tabs or new.tabs) or new.review
+    if new.review:
+        return True
     return bool(old.tabs) and [tab.label for tab in old.tabs] == [tab.label for tab in new.tabs]
 
 
 def looks_like(old: ScreenDialog, new: ScreenDialog) -> bool:
-    """Whether both offer the same: text may be cut in another way after a resize."""
-    return old.kind == new.kind and [row.label for row in old.rows] == [row.label for row in new.rows]
+    """Whether both ask and offer the same, but for how their lines are cut."""
+    return _words(old) == _words(new)
+
+
+def but_for_typing(old: ScreenDialog, new: ScreenDialog) -> bool:
+    """Whether only the row at which the marker stands says something else: somebody types there."""
+    if (old.kind, old.text, old.body, len(old.rows)) != (new.kind, new.text, new.body, len(new.rows)):
+        return False
+    pairs = zip(old.rows, new.rows, strict=True)
+    return all(was.label == row.label or (was.selected and row.selected) for was, row in pairs)
+
+
+def _words(dialog: ScreenDialog) -> tuple[object, ...]:
+    labels = ["".join(row.label.split()) for row in dialog.rows]
+    return dialog.kind, "".join(dialog.text.split()), "".join(dialog.body.split()), labels

@@ -151,6 +151,11 @@ class AgentWatch:
         self._wake_waiters()
 
     @property
+    def was_ready(self) -> bool:
+        """Whether this run of the program has come as far as its input box."""
+        return self._was_ready
+
+    @property
     def state(self) -> str:
         """The state as published."""
         return self._session.state.status.state
@@ -248,7 +253,9 @@ class AgentWatch:
         now = self._loop.time()
         reading = self.reading = read_screen(self._profile.name, screen.snapshot(), screen.styled)
         at_rest = reading.working or reading.input_box is not None
-        self.dialogs.on_screen(reading.dialog, now, at_rest=at_rest, resized=now - self._resized_at < REFLOWING)
+        size = self._terminal.cols, self._terminal.rows
+        resized = now - self._resized_at < REFLOWING
+        self.dialogs.on_screen(reading.dialog, now, at_rest=at_rest, resized=resized, size=size)
         self._see_screen(reading, now)
         self._settle()
         self._wake_waiters()
@@ -355,7 +362,7 @@ class AgentWatch:
             self._wake_waiters()
             return  # it happened, but says nothing of now
         if observation.interrupted:
-            self.dialogs.no_longer_asked(self._loop.time())
+            self.dialogs.no_longer_asked(self._loop.time(), by_itself=False)
             self._fusion.interrupt(f"{source}:idle", self._loop.time())
             self.broken_off += 1
         if observation.sighting is not None:
@@ -386,7 +393,7 @@ class AgentWatch:
             self._look_soon(self._settings.look_interval)
         else:
             if sighting.source == "hook" and sighting.state == "idle" and self.dialogs.open is not None:
-                self.dialogs.no_longer_asked(now)
+                self.dialogs.no_longer_asked(now, by_itself=False)
             self._fusion.see(sighting, now, at)
         self._settle()
         self._wake_waiters()
@@ -461,6 +468,7 @@ class AgentWatch:
         if opened is not None:
             self._loop.call_later(self._settings.options_timeout, self._options_overdue, opened.decision)
             self._opened(opened)
+        self._wake_in(0.0)
 
     def _options_overdue(self, decision: str) -> None:
         if self.dialogs.open is not None and self.dialogs.open.decision == decision:

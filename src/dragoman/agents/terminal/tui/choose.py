@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from .reading import Row, ScreenDialog
+from .rows import plain_label
 
 _YES = re.compile(
     r"^(yes|allow|accept|approve|trust|proceed|ok|continue|confirm|submit|use this|i trust|try new|update now)\b",
@@ -33,9 +34,14 @@ _ASKS_ON = (
 _KEEPS_PLANNING = re.compile(r"keep planning|stay in plan|tell claude|what to change", re.IGNORECASE)
 
 
+def marked_row(dialog: ScreenDialog) -> int | None:
+    """The row at which the marker stands."""
+    return next((at for at, row in enumerate(dialog.rows) if row.selected), None)
+
+
 def keys_to(dialog: ScreenDialog, row: int) -> list[str]:
     """The arrow keys that move the marker to this row: empty when it is there, or when no row is marked."""
-    marked = next((at for at, other in enumerate(dialog.rows) if other.selected), None)
+    marked = marked_row(dialog)
     if marked is None or not 0 <= row < len(dialog.rows):
         return []
     back, on = ("left", "right") if dialog.horizontal else ("up", "down")
@@ -58,10 +64,14 @@ def find_row(dialog: ScreenDialog, *, label: str | None, number: int | None, acc
 
 
 def _by_label(rows: tuple[Row, ...], label: str) -> int | None:
+    for said in (label, plain_label(label)):
+        same = [at for at, row in enumerate(rows) if row.label == said]
+        if same:
+            return same[0]
     wanted = _folded(label)
-    exact = [at for at, row in enumerate(rows) if _folded(row.label) == wanted]
-    if exact:
-        return exact[0]
+    alike = [at for at, row in enumerate(rows) if _folded(row.label) == wanted]
+    if alike:
+        return alike[0] if len(alike) == 1 else None
     # A label that was cut, or that has got a remark since.
     begun = [at for at, row in enumerate(rows) if wanted and _folded(row.label).startswith(wanted)]
     return begun[0] if len(begun) == 1 else None

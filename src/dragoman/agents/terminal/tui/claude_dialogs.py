@@ -212,6 +212,7 @@ def _permission(picture: Picture, pane: Pane, rows: list[Row]) -> ScreenDialog |
         body=body,
         tool=tool,
         rows=tuple(rows),
+        amendable="Tab to amend" in pane.hints,
         identity=identity_of("permission", text or title, f"{title}\n{body}", words),
     )
 

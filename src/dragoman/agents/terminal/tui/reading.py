@@ -44,6 +44,7 @@ class ScreenDialog(msgspec.Struct, frozen=True, kw_only=True):
     ``tool`` is the tool's name as the agent's own hooks give it, where the screen tells it for certain. ``tabs`` are
     the questions of a dialog that has pages; ``review`` is its last page, which submits. ``horizontal``: the options
     stand in one line, Left and Right move. ``enter_only``: there is nothing to choose, Enter goes on.
+    ``amendable``: Tab turns the row at the marker, a plain yes or no, into a field for a remark.
     ``identity`` is the same as long as it is the same page of the same dialog, wherever the marker stands and
     whatever is typed into it.
     """
@@ -60,6 +61,7 @@ class ScreenDialog(msgspec.Struct, frozen=True, kw_only=True):
     horizontal: bool = False
     auth_url: str | None = None
     enter_only: bool = False
+    amendable: bool = False
     identity: str
 
 

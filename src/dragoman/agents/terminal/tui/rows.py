@@ -143,6 +143,11 @@ def _continued(row: Row, before: str, said: str, width: int) -> Row:
     return msgspec.structs.replace(row, description=f"{row.description} {said}".strip())
 
 
+def plain_label(said: str) -> str:
+    """A label as a row of the screen would have it."""
+    return _label(said)[0]
+
+
 def _label(said: str) -> tuple[str, str | None, bool]:
     """The label alone, the key that is shown with it, and whether it is ticked."""
     box = _BOX.match(said)
