@@ -41,7 +41,11 @@ def build_parser() -> Parser:
     run.add_argument("--agent", metavar="NAME", help="what the program is: claude, codex, gemini, … (unknown)")
     run.add_argument("--agent-config", metavar="FILE", help="JSON: stop, start, settings and mcp of the agent")
     run.add_argument("--groom", metavar="HOW", help="set-up dialogs: auto answers them, manual, pristine (auto)")
-    run.add_argument("--resume", metavar="HINT", help="go on with a session of claude: its id, words of its project folder, or its .jsonl")
+    run.add_argument(
+        "--resume",
+        metavar="HINT",
+        help="go on with a session of claude: its id, words of its project folder, or its .jsonl",
+    )
     run.add_argument("--attach", metavar="tmux:NAME", help="instead of a program: what runs in this tmux session")
     run.add_argument("--ring-size", type=int, metavar="BYTES", help="raw output that is kept (1048576)")
     run.add_argument("--cols", type=int, help="terminal width (200)")

@@ -407,7 +407,9 @@ def _checked_folder(cwd: str) -> Path:
     try:
         cwd.encode()
     except UnicodeEncodeError as problem:
-        raise InvalidRequest(f"{cwd[:200]!r} is not UTF-8, as a folder's path must be here: choose another") from problem
+        raise InvalidRequest(
+            f"{cwd[:200]!r} is not UTF-8, as a folder's path must be here: choose another"
+        ) from problem
     return folder
 
 

@@ -11,12 +11,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.agents.common.hooks import read_hook
 from dragoman.agents.common.ledger import Ledger
 from dragoman.agents.common.logs import read_codex_line
-from dragoman.hub.events import AgentExited, AgentStarted, AnyFact, HookAnswered, MessageAdded, Notified, ToolCalled
+from dragoman.hub.events import (
+    AgentExited,
+    AgentStarted,
+    AnyFact,
+    HookAnswered,
+    MessageAdded,
+    Notified,
+    ToolCalled,
+    ToolEnded,
+)
 
 from .recorded import SAMPLES, hooks, log, sample
 
@@ -91,13 +101,27 @@ def answered(event: str, payload: dict[str, Any]) -> list[AnyFact]:
             return []
 
 
-def by_hooks(posts: Iterable[tuple[str, str, dict[str, Any]]]) -> list[AnyFact]:
-    ledger = Ledger()
+def by_hooks(posts: Iterable[tuple[str, str, dict[str, Any]]], ledger: Ledger | None = None) -> list[AnyFact]:
+    ledger = ledger or Ledger()
     facts: list[AnyFact] = []
     for agent, event, payload in posts:
         facts += ledger.admit(read_hook(agent, event, payload).facts)
         facts += answered(event, payload)
     return facts
+
+
+def claude_by_hooks_and_log() -> list[AnyFact]:
+    """As the terminal agent sees it: what its log says of the calls that the hooks tell of comes after them.
+
+    Both were recorded of one scenario, though not in one run: the log's calls get the hooks' ids.
+    """
+    ledger = Ledger()
+    facts = by_hooks(CLAUDE_HOOKS, ledger)
+    logged = [fact for seen in log("claude", "permission") for fact in seen.facts]
+    begun = [payload["tool_use_id"] for event, payload in hooks("permission") if event == "PreToolUse"]
+    names = dict(zip([fact.call for fact in logged if isinstance(fact, ToolCalled)], begun, strict=True))
+    of_calls = [fact for fact in logged if isinstance(fact, (ToolCalled, ToolEnded))]
+    return facts + ledger.admit(msgspec.structs.replace(fact, call=names[fact.call]) for fact in of_calls)
 
 
 def codex_by_log() -> list[AnyFact]:
@@ -110,6 +134,7 @@ def codex_by_log() -> list[AnyFact]:
 
 SESSIONS: dict[tuple[str, str], Callable[[], list[AnyFact]]] = {
     ("claude", "hooks"): lambda: by_hooks(CLAUDE_HOOKS),
+    ("claude", "hooks and log"): claude_by_hooks_and_log,
     ("codex", "hooks"): lambda: by_hooks(CODEX_HOOKS),
     ("codex", "log"): codex_by_log,
 }
@@ -151,6 +176,13 @@ def test_every_call_has_a_before_and_an_after(session: tuple[str, str]) -> None:
     assert events.count("pre_tool_use") == len(calls) == len({fact.call for fact in calls})
     # the one that a person refused has an end in the log only
     assert events.count("post_tool_use") == len(calls) - (session == ("claude", "hooks"))
+
+
+def test_a_call_that_a_person_refused_ends_once_and_as_that() -> None:
+    ended = [fact for fact in claude_by_hooks_and_log() if isinstance(fact, ToolEnded)]
+    (denied,) = [fact for fact in ended if fact.status == "denied"]
+    assert denied.problem is not None
+    assert [fact.call for fact in ended].count(denied.call) == 1
 
 
 def test_a_codex_turn_reads_as_cin_expects() -> None:

@@ -106,15 +106,16 @@ async def test_a_record_at_which_we_fail_costs_none_behind_it(tmp_path: Path, mo
         assert await log.said("third") == ["first", "second", "third"]
 
 
-async def test_a_call_whose_result_nests_too_deep_is_over_all_the_same(
+async def test_a_call_whose_input_and_result_nest_too_deep_is_one_all_the_same(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with followed(tmp_path) as log:
-        log.write(calls({"command": "x"}), ends({"x": deep(150)}), says("done"))
+        log.write(calls({"x": deep(150)}), ends({"x": deep(150)}), says("done"))
         await log.said("done")
         (end,) = await log.agent.facts(ToolEnded)
         assert (end.call, end.status, end.output) == ("call", "ok", None)
-        assert len(await log.agent.facts(ToolCalled)) == 1
+        (begun,) = await log.agent.facts(ToolCalled)
+        assert (begun.call, begun.tool, begun.input) == ("call", "Bash", None)
     (said,) = [record for record in caplog.records if "left out" in record.message]
     assert said.levelno == logging.WARNING
     assert "nests" in said.message

@@ -28,6 +28,10 @@ LIMIT = 20.0
 BOTH_LOOPS = True
 
 
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 class Heard:
     """A socket, and what came."""
 
@@ -202,13 +206,13 @@ async def test_nothing_but_a_beginning_is_read_of_what_proves_nothing() -> None:
 async def test_a_thousand_idle_connections_take_a_few_descriptors_only() -> None:
     """The others wait outside; when one leaves, the next is let in."""
     async with listening(links=10) as heard:
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_files()
         links = [socket.socket(socket.AF_UNIX) for _ in range(300)]
         for link in links:
             link.setblocking(False)
             link.connect(heard.socket.path)
         await turns_of_the_loop(100)
-        assert len(os.listdir("/proc/self/fd")) - before == 300 + 10
+        assert open_files() - before == 300 + 10
         hook = asyncio.create_task(heard.posted(heard.line()))
         await turns_of_the_loop(100)
         assert heard.posts == []
@@ -247,7 +251,7 @@ async def test_wrong_secrets_do_not_fill_the_log(caplog: pytest.LogCaptureFixtur
 @pytest.fixture
 def _no_descriptor_more() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, before[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 40, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

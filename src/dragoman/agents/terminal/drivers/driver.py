@@ -19,7 +19,7 @@ from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
 from dragoman.hub.state import AgentStatus
-from dragoman.hub.turns import TurnBrokenOff, TurnContext
+from dragoman.hub.turns import TurnBrokenOff, TurnContext, TurnFailed
 
 from .agent_config import agent_config
 from .deliveries import Deliveries
@@ -139,7 +139,7 @@ class AgentDriver:
         """Hand the prompt over and see the agent through to its end, and its calls to theirs."""
         try:
             result = await self._deliveries.run_turn(turn)
-        except (asyncio.CancelledError, TurnBrokenOff):
+        except (asyncio.CancelledError, TurnBrokenOff, TurnFailed):
             await self._ends_told(turn.turn)
             raise
         broken_off = self._watch.broken_off

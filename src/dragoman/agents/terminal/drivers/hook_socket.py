@@ -73,7 +73,9 @@ class HookSocket:
     A hook sends two lines, the secret and its post, and is sent one.
     """
 
-    def __init__(self, take: Take, limits: HubLimits | None = None, *, links: int = DriverSettings().hook_links) -> None:
+    def __init__(
+        self, take: Take, limits: HubLimits | None = None, *, links: int = DriverSettings().hook_links
+    ) -> None:
         """``limits.hook_bytes`` and ``hook_values`` bound a post, ``links`` how many are heard at once.
 
         Raises ``OSError``.

@@ -46,8 +46,9 @@ class LogTail:
         self._limits = limits or HubLimits()
         self._say = say
         self._file: tuple[int, int] | None = None
-        self._before = b""
-        self._begin()
+        self._offset = 0
+        self._before = self._partial = b""
+        self._skipping = False
         self.behind = False
         if from_end:
             self._to_end()
@@ -116,7 +117,7 @@ class LogTail:
 
 
 def read_line(line: bytes, limits: HubLimits) -> dict[str, Any] | None:
-    """The record in a line of a log, if there is one. Raises ``LimitReached`` before a line too large is taken apart."""
+    """The record in a line of a log, if there is one. Raises ``LimitReached`` without taking apart what is too large."""
     if not line.strip():
         return None
     check_hook_payload(line, limits, "it")

@@ -372,7 +372,7 @@ class AgentWatch:
         self._wake_waiters()
 
     def _record_if_it_can_be(self, fact: AnyFact) -> None:
-        """What no log can hold, such as a tool's input nested too deep, is left out; that a call is over is not.
+        """What no log can hold, such as a tool's input nested too deep, is left out; that there was a call is not.
 
         But a call has one end: one that the hub had to mark, at the end of its turn, gets no other.
         """
@@ -382,7 +382,9 @@ class AgentWatch:
             self.record(fact)
         except InvalidRequest as problem:
             self._said.warn("fact", f"something that an agent said is left out: {problem}")
-            if isinstance(fact, ToolEnded):
+            if isinstance(fact, ToolCalled):
+                self.record(msgspec.structs.replace(fact, input=None))
+            elif isinstance(fact, ToolEnded):
                 self.record(msgspec.structs.replace(fact, input=None, output=None))
 
     def see(self, sighting: Sighting, at: int | None = None) -> None:
