@@ -117,7 +117,7 @@ class LogTail:
 
 
 def read_line(line: bytes, limits: HubLimits) -> dict[str, Any] | None:
-    """The record in a line of a log, if there is one. Raises ``LimitReached`` without taking apart what is too large."""
+    """The record in a line of a log, if any. Raises ``LimitReached`` without taking apart what is too large."""
     if not line.strip():
         return None
     check_hook_payload(line, limits, "it")
