@@ -229,12 +229,25 @@ class Deliveries:
         except (NotDelivered, InputRefused) as problem:
             why_not = str(problem)
             log.warning("session %s: an answer did not reach the dialog: %s", self._session.id, problem)
-            self._watch.dialogs.ask_again(decision)
+            if opened is not None and await self._still_stands(opened):
+                self._watch.dialogs.ask_again(decision)
         finally:
             if opened is not None:
                 opened.being_answered = False
             self._gate.end(drop=why_not is None and last)
             self._came_out(decision, why_not)
+
+    async def _still_stands(self, opened: OpenDialog) -> bool:
+        """Whether a dialog whose answer failed goes on standing there: it may be about to go, by another hand."""
+        watch = self._watch
+
+        def going() -> bool:
+            return watch.dialogs.open is not opened or opened.missing_since is not None
+
+        watch.look()
+        if await watch.until(going, VANISHING):
+            await watch.until(lambda: watch.dialogs.open is not opened or opened.missing_since is None, VANISHING)
+        return watch.dialogs.open is opened and opened.missing_since is None
 
     async def _decline(self, decision: str) -> None:
         """Nobody answered in time: that is never consent."""

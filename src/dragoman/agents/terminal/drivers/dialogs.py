@@ -48,6 +48,9 @@ STALE_STATUS = 10.0
 GHOST = 1.0
 """Seconds for which a dialog that is known to be over may stand on the screen."""
 
+LATE = 2.0
+"""Seconds after a dialog's end in which a hook may still tell of it."""
+
 MAX_ANNOUNCED = 16
 """Dialogs that hooks told of and that have not been shown yet."""
 
@@ -92,6 +95,8 @@ class Dialogs:
         self._changed = changed
         self._announced: deque[tuple[Dialog, str, float]] = deque(maxlen=MAX_ANNOUNCED)
         self._ghost: tuple[str, float] | None = None
+        self._last: tuple[Dialog | None, float] = (None, 0.0)
+        """What the dialog that was over last was about, as it was shown, and when that was."""
         self.open: OpenDialog | None = None
         self.screen_known = False
         """Whether the screen can be read at all: without a model hooks must be believed at once."""
@@ -113,6 +118,9 @@ class Dialogs:
             self._announce(about, sighting.cause, now)
 
     def _announce(self, about: Dialog, cause: str, now: float) -> None:
+        last, ended = self._last
+        if last is not None and now < ended + LATE and fits(about, last):
+            return  # news of the one that is over
         if not any(same(about, other) for other, _, _ in self._announced):
             self._announced.append((about, cause, now))
 
@@ -220,8 +228,10 @@ class Dialogs:
         current, self.open = self.open, None
         if current is None:
             return
+        now = asyncio.get_running_loop().time()
         if current.shown is not None:
-            self._ghost = (current.shown.identity, asyncio.get_running_loop().time())
+            self._ghost = (current.shown.identity, now)
+            self._last = (dialog_shown(current.shown), now)
         self._session.settle_decision(current.decision, reason=f"answered at the terminal ({by})")
         self._changed()
 
@@ -388,6 +398,8 @@ class Dialogs:
         if not found:
             return None
         best = next((entry for entry in found if about is not None and names(about, entry[0])), found[0])
+        if best is found[0] and len(found) > 1 and (about is None or not names(about, best[0])):
+            return None  # nobody can tell which of them is meant
         self._announced.remove(best)
         return best[0]
 

@@ -79,6 +79,9 @@ def may_be_same(one: Dialog, other: Dialog) -> bool:
     return not (_by_program(one) and _by_program(other)) or one.input == other.input
 
 
+CHIEF = ("command", "file_path", "notebook_path", "absolute_path", "path", "url", "query")
+"""What of a tool's input tells one use from another; a description beside it may be the same for many."""
+
 CUT = 160
 """Signs, blanks left out, of what is shown from which on it may be only the beginning or the end of a longer text."""
 
@@ -119,7 +122,9 @@ def _subjects(told: Dialog) -> list[str]:
     """What a hook tells of its input that the screen could show."""
     if not _by_program(told) or not isinstance(told.input, dict):
         return []
-    return [value for value in told.input.values() if isinstance(value, str) and value.strip()]
+    said = {name: value for name, value in told.input.items() if isinstance(value, str) and value.strip()}
+    chief = next((said[name] for name in CHIEF if name in said), None)
+    return list(said.values()) if chief is None else [chief]
 
 
 def _letters(text: str) -> str:
