@@ -16,7 +16,8 @@ from dragoman.hub.permissions import LOCAL
 
 
 def _told(agent: Driven, decision: str) -> bool:
-    return agent.session.shown.decisions[decision].input is not None
+    given = agent.session.shown.decisions[decision].input
+    return isinstance(given, dict) and "command" in given  # as the hook has it, not as the screen shows it
 
 
 PERMIT = "[[permission:touch x]]"
