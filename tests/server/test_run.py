@@ -340,8 +340,9 @@ def test_a_taken_health_port_is_named(tmp_path: Path) -> None:
 # How it ends
 
 
-async def test_an_agent_at_rest_is_not_disturbed(play: Play) -> None:
-    play.moves("idle")
+@pytest.mark.parametrize("state", ["idle", "error"])
+async def test_an_agent_at_rest_is_not_disturbed(play: Play, state: str) -> None:
+    play.moves(state)
     await play.durable()
     assert await drain(play.session, limit=5, interval=1, hurried=asyncio.Event())
     assert play.session.terminal.written == b""
