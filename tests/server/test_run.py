@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.coop_environment import settings_from
+from dragoman.cli.coop_environment import OPTIONS, settings_from, table
 from dragoman.cli.main import build_parser
 from dragoman.cli.run import Made, asked_for, with_shutdown_timeout
 from dragoman.cli.serving import flags_of
@@ -176,6 +177,19 @@ def test_coops_settings_stand_between_the_file_and_ours(tmp_path: Path) -> None:
     settings = load(file, {"DRAGOMAN_PORT": "3"}, {}, usual=usual)
     assert (settings.server.port, settings.server.host) == (3, "localhost")
     assert (settings.run.drain_timeout, settings.terminal.tape) == (1.5, 4096)
+
+
+def test_coops_variables_are_those_of_the_page() -> None:
+    page = Path(__file__).parents[2] / "docs" / "dialects" / "coop.md"
+    assert f"\n\n{table()}\n\n" in page.read_text()
+
+
+def test_every_variable_of_the_page_is_read() -> None:
+    read = set(OPTIONS.values())
+    for name in re.findall(r"COOP_\w+", table()):
+        if settings_from({name: "debug" if name == "COOP_LOG_LEVEL" else "1"}):
+            read.add(name)
+    assert read == set(re.findall(r"COOP_\w+", table()))
 
 
 def test_coops_tuning_variables() -> None:
