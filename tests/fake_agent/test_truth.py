@@ -69,7 +69,7 @@ IN_ORDER = [(0, "starting"), (1000, "idle"), (3010, "working"), (4010, "prompt")
         ([(3100, "idle"), (3400, "working")], ["3100: working to idle"]),  # idle was true 100 ms ago
         ([(3950, "idle")], ["3950: working to idle"]),
         ([(4100, "idle"), (4110, "prompt")], ["4100: prompt to idle"]),
-        ([(6700, "idle"), (6800, "working")], ["6700: working to idle"]),
+        ([(6700, "idle"), (6800, "working")], ["6800: idle to working"]),
         ([(6900, "idle")], ["7010: idle to idle"]),
         ([(4020, "prompt")], []),
         ([(7500, "error")], ["7500: idle to error"]),

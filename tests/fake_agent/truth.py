@@ -19,9 +19,6 @@ Timeline = Sequence[tuple[int, str]]
 GRACE = 500
 """Milliseconds around a true change within which both its sides are right."""
 
-EARLY = 150
-"""Milliseconds before a true change within which it may be told: the record is written last."""
-
 BRIEF = 150
 """Milliseconds of work that need not be told."""
 
@@ -203,7 +200,7 @@ def _false(truth: Truth, timeline: Timeline, end: int) -> list[str]:
         fitting = (
             number
             for number in range(max(first, 0), len(since))
-            if since[number][0] == state and since[number][1] - EARLY <= at <= since[number][2] + GRACE
+            if since[number][0] == state and since[number][1] - GRACE <= at <= since[number][2] + GRACE
         )
         place = next(fitting, None)
         if place is not None:

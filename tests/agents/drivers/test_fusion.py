@@ -218,6 +218,26 @@ def test_the_text_of_an_error_does_not_outlive_it() -> None:
     assert why(fusion, 2.0) is None
 
 
+@pytest.mark.parametrize("ending", ["hook", "log", "title"])
+@pytest.mark.parametrize("screened", [True, False])
+def test_the_end_of_a_turn_that_failed_is_no_way_out_of_the_error(ending: Source, screened: bool) -> None:
+    """Gemini's log tells of the error, and its hook then of the end."""
+    fusion = Fusion(screened=screened)
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(failed("log", "API Error: 400"), 1.0)
+    fusion.see(said(ending, "idle"), 1.2)
+    fusion.see(said("screen", "idle"), 1.8)
+    assert why(fusion, 9.0) == "API Error: 400"
+
+
+def test_a_turn_after_the_error_ends_it() -> None:
+    fusion = Fusion()
+    fusion.see(failed("log", "API Error: 400"), 1.0)
+    fusion.see(said("hook", "working"), 1.5)
+    fusion.see(said("hook", "idle"), 2.0)
+    assert state(fusion, 2.0) == "idle"
+
+
 def failed(source: Source, text: str) -> Sighting:
     return Sighting(source=source, state="error", cause=f"{source}:error", error=text)
 

@@ -26,6 +26,9 @@ CONTRADICTION = 1.5
 QUIET_BEFORE_IDLE = 0.5
 """Seconds without output after which an input box on the screen means idle."""
 
+FAILED_TURN = 2.0
+"""Seconds after an error in which its turn's end may be told: that is no way out of it."""
+
 LAST_SPIN = 0.3
 """Seconds for which a title that spins on is no news against a source that has just told otherwise."""
 
@@ -77,6 +80,8 @@ class Fusion:
         if sighting.source == "screen" and known is not None and known.belief.state == belief.state:
             return  # the screen is looked at again and again: only a change is news
         if sighting.source == "title" and self._is_last_spin(belief, now):
+            return
+        if self._ends_failure(sighting, now):
             return
         word = _Word(belief, now, at)
         if sighting.source == "title":
@@ -174,6 +179,13 @@ class Fusion:
             return False
         newest = max(self._spoken(_RANKS[1]), key=lambda word: word.heard)
         return newest.belief.state != belief.state and now < newest.heard + LAST_SPIN
+
+    def _ends_failure(self, sighting: Sighting, now: float) -> bool:
+        """The turn that failed is over, which was known."""
+        if sighting.state != "idle" or sighting.source not in _RANKS[1]:
+            return False
+        newest = max(self._spoken(_RANKS[1]), key=lambda word: word.heard, default=None)
+        return newest is not None and newest.belief.state == "error" and now < newest.heard + FAILED_TURN
 
     def _forget_all_but(self, belief: Belief) -> None:
         self._words = {source: word for source, word in self._words.items() if _compatible(word.belief, belief)}
