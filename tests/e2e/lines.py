@@ -23,13 +23,13 @@ def follows(client: Coop, since: int, pattern: str) -> None:
     assert re.fullmatch(pattern, states), "\n".join([f"{states!r} is not {pattern!r}", *client.transcript])
 
 
-async def text_turn(client: Coop, model: ModelServer) -> None:
-    """A nudge from idle is one turn and one request."""
+async def text_turn(client: Coop, model: ModelServer, *, failed: bool = False) -> None:
+    """A nudge from idle is one turn and one request; so it is after an error, which some agents clear themselves."""
     truth, since = Truth(model), client.mark()
-    await client.ask("[[say:The quick answer.]]")
+    await client.ask("[[say:The quick answer.]]", before=("error", "idle") if failed else ("idle",))
     await client.wait_state("working")
     await client.wait_state("idle")
-    follows(client, since, "idle working idle")
+    follows(client, since, "(error )?(idle )?working idle" if failed else "idle working idle")
     assert truth.prompts() == ["[[say:The quick answer.]]"], "\n".join(client.transcript)
     assert "The quick answer." in await client.screen()
 
@@ -114,6 +114,7 @@ async def error_reported(client: Coop, model: ModelServer, status: int) -> Frame
     frame = await client.wait_state("error")
     assert frame["error_detail"]
     assert frame["error_category"]
+    await text_turn(client, model, failed=True)
     return frame
 
 

@@ -266,6 +266,7 @@ class Result:
     story: str
     log: str
     record: list[Json] = field(default_factory=list)
+    frames: list[tuple[int, Json]] = field(default_factory=list)
     refusals: list[Json] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -281,6 +282,7 @@ async def play(case: Case, folder: Path) -> Result:
             except (AssertionError, TimeoutError) as error:
                 result.problems.append(f"{type(error).__name__}: {error}".partition("\n")[0])
             result.verdict, result.record, result.refusals = played.judge(now()), played.record, played.refusals
+            result.frames = played.frames
             result.story, result.log = played.story(), played.server.log()
     except AssertionError as error:
         result.problems.append("the server failed")

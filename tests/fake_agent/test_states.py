@@ -36,6 +36,7 @@ ANNOUNCED = 500
 """Milliseconds from the drawing of a permission dialog until it is told, at most."""
 
 BARE = ("--no-7501", "--no-titles", "--no-hooks", "--no-log")
+TITLED = ("--no-7501", "--no-hooks")
 DOWN, ESC = "\x1b[B", "\x1b"
 ALLOWED, DENIED = ("allowed",), ("denied",)
 
@@ -89,6 +90,32 @@ CASES = [
     Case("permission, PreToolUse lost", ("[[permission]]",), ("--lose-hook", "PreToolUse"), effects=ALLOWED),
     Case("permission, PostToolUse lost", ("[[permission]]",), ("--lose-hook", "PostToolUse"), effects=ALLOWED),
     Case("permission, no hooks", ("[[permission]]",), ("--no-hooks",), effects=ALLOWED),
+    Case("permission, titles, log and screen", ("[[permission]]",), TITLED, effects=ALLOWED),
+    Case("permission, titles and screen", ("[[permission]]",), (*TITLED, "--no-log"), effects=ALLOWED),
+    Case(
+        "permission refused, titles and screen", ("[[permission]]",), (*TITLED, "--no-log"), (said_no,), effects=DENIED
+    ),
+    Case(
+        "permission, Escape, titles and screen",
+        ("[[permission]]",),
+        (*TITLED, "--no-log"),
+        (typed(ESC),),
+        effects=DENIED,
+    ),
+    Case("two permissions, titles and screen", ("[[twice]]",), (*TITLED, "--no-log"), effects=("allowed", "allowed")),
+    Case(
+        "permission after a turn, titles and hooks, PermissionRequest and UserPromptSubmit lost",
+        ("hello", "[[permission]]"),
+        ("--no-7501", "--no-log", "--lose-hook", "PermissionRequest", "--lose-hook", "UserPromptSubmit"),
+        effects=ALLOWED,
+    ),
+    Case("plan, titles and screen", ("[[plan]]",), (*TITLED, "--no-log"), effects=("approved",)),
+    Case("question, titles and screen", ("[[ask]]",), (*TITLED, "--no-log"), (answered(2),), effects=("answered",)),
+    Case("thought, titles and screen", ("[[think:1500]]",), (*TITLED, "--no-log")),
+    Case("hello, nudged, titles and screen", flags=(*TITLED, "--no-log"), nudged=True),
+    Case("stream, Escape, titles and screen", ("[[slow:40]]",), (*TITLED, "--no-log"), during=typed(ESC)),
+    Case("error, titles and screen", ("[[error]]",), (*TITLED, "--no-log")),
+    Case("error, titles, log and screen", ("[[error]]", "hello"), TITLED),
     Case("permission, nothing but the screen", ("[[permission]]",), BARE, effects=ALLOWED),
     Case(
         "permission, hooks out of order", ("[[permission]]",), ("--delay-hooks", "400", "--seed", "4"), effects=ALLOWED
@@ -137,6 +164,10 @@ CASES = [
     Case("error", ("[[error]]", "hello")),
     Case("error, StopFailure lost", ("[[error]]",), ("--lose-hook", "StopFailure")),
     Case("error, no status", ("[[error]]",), ("--no-7501",)),
+    Case("error, nothing but the screen", ("[[error]]", "hello"), BARE, nudged=True),
+    Case("error, nudged", ("[[error]]", "hello"), nudged=True),
+    Case("error, no hooks, nudged", ("[[error]]", "hello"), ("--no-hooks",), nudged=True),
+    Case("error, late log, StopFailure lost", ("[[error]]",), ("--lose-hook", "StopFailure", "--delay-log", "900")),
     Case("retries", ("[[retry:4]]",)),
     Case("it exits", ("[[die:3]]",)),
     Case("it kills itself", ("[[kill]]",)),
@@ -209,9 +240,22 @@ def test_what_a_client_is_told(results: dict[str, Result], case: Case) -> None:
     assert verdict.recovery <= RECOVERY, verdict.stretches
     assert (verdict.twice, verdict.missed, verdict.invented, verdict.misnamed) == ([], [], [], [])
     assert verdict.never == []
+    assert (verdict.false, verdict.untold) == ([], [])
     drawn = {entry["dialog"]: entry for entry in result.record if entry.get("state") == "prompt"}
     delays = {serial: delay for serial, delay in verdict.delays.items() if drawn[serial]["kind"] == "permission"}
     assert all(delay <= ANNOUNCED for delay in delays.values()), delays
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "error" in case.name], ids=lambda case: case.name)
+def test_an_error_is_told_once_and_as_what_it_was(results: dict[str, Result], case: Case) -> None:
+    result = results[case.name]
+    print(result.story)
+    told = [frame for _, frame in result.frames if frame.get("next") == "error"]
+    assert len({frame["seq"] for frame in told}) == 1
+    assert len(told) <= 2
+    assert [frame["error_category"] for frame in told if frame["error_detail"] != "unknown"] == ["server_error"]
+    (true,) = [entry["detail"] for entry in result.record if entry.get("state") == "error"]
+    assert true[:30] in told[-1]["error_detail"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

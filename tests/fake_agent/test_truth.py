@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.fake_agent.truth import Announced, announcements, judge, timeline
 
 Json = dict[str, Any]
@@ -57,6 +59,34 @@ def test_a_blip_in_the_middle_is_wrong() -> None:
     assert (verdict.wrong, verdict.recovery) == (100, 100)
 
 
+IN_ORDER = [(0, "starting"), (1000, "idle"), (3010, "working"), (4010, "prompt"), (6010, "working"), (7010, "idle")]
+
+
+@pytest.mark.parametrize(
+    ("told", "false"),
+    [
+        ([], []),
+        ([(3100, "idle"), (3400, "working")], ["3100: working to idle"]),  # idle was true 100 ms ago
+        ([(3950, "idle")], ["3950: working to idle"]),
+        ([(4100, "idle"), (4110, "prompt")], ["4100: prompt to idle"]),
+        ([(6700, "idle"), (6800, "working")], ["6800: idle to working"]),
+        ([(6900, "idle")], ["7010: idle to idle"]),
+        ([(4020, "prompt")], []),
+        ([(7500, "error")], ["7500: idle to error"]),
+    ],
+)
+def test_a_transition_that_the_record_has_not_is_false_however_short(told: list[Any], false: list[str]) -> None:
+    assert judge(DIALOG, [*IN_ORDER, *told], 10_000).false == false
+
+
+def test_work_that_was_never_told() -> None:
+    told = [(0, "starting"), (1000, "idle"), (4010, "prompt"), (6010, "working"), (7010, "idle")]
+    assert judge(DIALOG, told, 10_000).untold == [3000]
+    assert judge(DIALOG, IN_ORDER, 10_000).untold == []
+    brief: list[Json] = [*TURN[:4], {"at": 3100, "state": "idle"}]
+    assert judge(brief, told[:2], 10_000).untold == []
+
+
 def test_after_an_error_that_was_told_idle_is_right_and_before_it_is_not() -> None:
     record: list[Json] = [*TURN[:4], {"at": 6000, "state": "error"}]
     start = [(0, "starting"), (1000, "idle"), (3000, "working")]
@@ -105,3 +135,9 @@ def test_announcements_of_coop_frames() -> None:
         "working",
         "exited",
     ]
+
+
+@pytest.mark.parametrize(("number", "told"), [(5, ["error"]), (6, ["error", "error"])])
+def test_an_error_that_keeps_its_number_is_told_once(number: int, told: list[str]) -> None:
+    frames = [(at, {"event": "transition", "next": "error", "seq": seq}) for at, seq in ((1, 5), (2, number))]
+    assert [state for _, state in timeline(frames)] == told

@@ -19,6 +19,9 @@ Timeline = Sequence[tuple[int, str]]
 GRACE = 500
 """Milliseconds around a true change within which both its sides are right."""
 
+BRIEF = 150
+"""Milliseconds of work that need not be told."""
+
 DISTINCT = re.compile(r'"(?:command|file_path|plan|question)"\s*:\s*"((?:[^"\\]|\\.)*)')
 
 
@@ -72,6 +75,8 @@ class Verdict:
     misnamed: list[tuple[int, str]] = field(default_factory=list)
     delays: dict[int, int] = field(default_factory=dict)
     never: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+    untold: list[int] = field(default_factory=list)
 
     @property
     def fraction(self) -> float:
@@ -99,6 +104,10 @@ class Truth:
                     Dialog(entry["dialog"], entry["kind"], entry["at"], after["at"], about, entry.get("subtype"))
                 )
         return found
+
+    def spans(self, end: int) -> list[tuple[str, int, int]]:
+        """Each state with its begin and its end."""
+        return [(state, at, after) for (at, state), after in zip(self._states, [*self._times[1:], end], strict=True)]
 
     @property
     def changes(self) -> list[int]:
@@ -143,6 +152,8 @@ def judge(record: Iterable[Json], timeline: Timeline, end: int, announced: Seque
     truth, told = Truth(record, end), Told(timeline)
     verdict = Verdict(total=max(end - told.times[0], 0))
     _states(truth, told, end, verdict)
+    verdict.false = _false(truth, timeline, end)
+    verdict.untold = _untold(truth, told)
     _decisions(truth, announced, verdict)
     return verdict
 
@@ -175,6 +186,41 @@ def _states(truth: Truth, told: Told, end: int, verdict: Verdict) -> None:
             and state not in told.between(at - GRACE, end)
         ):
             verdict.never.append(state)
+
+
+def _false(truth: Truth, timeline: Timeline, end: int) -> list[str]:
+    """Transitions that have none of the record's, in its order, within the tolerance: a blip, however short."""
+    found = []
+    since = truth.spans(end)  # the first that a client is told is no transition
+    last, strayed = -1, False
+    for (_, before), (at, state) in pairwise([(0, ""), *sorted(timeline, key=lambda told: told[0])]):
+        if state == before and state == "prompt":
+            continue  # more is known of it, or the next question
+        first = last if strayed else last + 1
+        fitting = (
+            number
+            for number in range(max(first, 0), len(since))
+            if since[number][0] == state and since[number][1] - GRACE <= at <= since[number][2] + GRACE
+        )
+        place = next(fitting, None)
+        if place is not None:
+            last, strayed = place, False
+        elif before and not (state == "idle" and last >= 0 and since[last][0] == "error" and before == "error"):
+            found.append(f"{at}: {before} to {state}")
+            strayed = True
+    return found
+
+
+def _untold(truth: Truth, told: Told) -> list[int]:
+    """When work began of which nothing was told."""
+    return [
+        begin
+        for state, begin, over in truth.spans(truth.end)
+        if state == "working"
+        and over - begin > BRIEF
+        and told.times[0] <= begin <= truth.end - 2 * GRACE
+        and "working" not in told.between(begin, over + GRACE)
+    ]
 
 
 def _after_error(truth: Truth, told: Told, moment: float, said: str) -> bool:
@@ -257,10 +303,15 @@ def announcements(frames: Iterable[tuple[int, Json]]) -> list[Announced]:
 
 
 def timeline(frames: Iterable[tuple[int, Json]]) -> list[tuple[int, str]]:
-    """The states that Coop frames tell."""
-    told = []
+    """The states that Coop frames tell. An error that keeps its number is the same one, of which more is known."""
+    told: list[tuple[int, str]] = []
+    failed: object = None
     for at, frame in frames:
         if frame["event"] == "transition":
+            number = frame.get("seq") if frame["next"] == "error" else None
+            if number is not None and number == failed:
+                continue
+            failed = number
             told.append((at, str(frame["next"])))
         elif frame["event"] == "exit":
             told.append((at, "exited"))

@@ -61,6 +61,7 @@ class Turn:
         self.prompt_id = str(uuid.uuid4())
         self.produced = False
         self.last = ""
+        self._over = "end_turn"
         self.background: list[Json] = []
         self._agent = agent
         self._log = agent.log
@@ -114,14 +115,15 @@ class Turn:
         self._agent.failed(text, name)
 
     def _perform(self, steps: list[Json]) -> Script:
-        for step in steps:
+        for number, step in enumerate(steps, 1):
+            self._over = "end_turn" if number == len(steps) else "tool_use"
             kind = next(iter(step))
             yield from getattr(self, f"_{kind}")(step[kind], step)
 
     def _say(self, text: str, step: Json) -> Script:
         yield Sleep(step.get("ms", 400) / 1000)
         self.last = text
-        self._log.assistant({"type": "text", "text": text}, "end_turn")
+        self._log.assistant({"type": "text", "text": text}, self._over)
         self._said(f"● {text}")
         shown = {"turn_id": self.prompt_id, "message_id": str(uuid.uuid4()), "index": 0, "final": True, "delta": text}
         self._agent.aside("MessageDisplay", shown)
@@ -139,7 +141,7 @@ class Turn:
             yield Sleep(step.get("ms", 200) / 1000)
             self._said(f"● {line}" if number == 0 else f"  {line}")
         self.last = "\n".join(lines)
-        self._log.assistant({"type": "text", "text": self.last}, "end_turn")
+        self._log.assistant({"type": "text", "text": self.last}, self._over)
 
     def _dialog_like(self, _: str, step: Json) -> Script:
         yield Sleep(0.2)

@@ -177,6 +177,10 @@ def test_sessions_and_send_reach_a_server(tmp_path: Path) -> None:
         session = made.stdout.strip()
         assert session[:8] in dragoman("sessions", "--url", url).stdout
         assert dragoman("send", session[:8], "say hello", "--url", url).stdout.startswith("started ")
+        assert dragoman("send", session[:8], "ask anything", "--url", url).stderr == ""
+        waiting = dragoman("send", session[:8], "say later", "--url", url)
+        assert waiting.stdout.startswith("queued ")
+        assert waiting.stderr == "it waits: the agent is working\n"
         row = json.loads(dragoman("sessions", "--json", "--url", url).stdout)
         assert (row["session"], row["kind"]) == (session, "scripted")
         ended = dragoman("send", "zzz", "say hello", "--url", url)

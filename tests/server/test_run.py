@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.coop_environment import settings_from
+from dragoman.cli.coop_environment import OPTIONS, settings_from, table
 from dragoman.cli.main import build_parser
 from dragoman.cli.run import Made, asked_for, with_shutdown_timeout
 from dragoman.cli.serving import flags_of
@@ -191,6 +192,19 @@ def test_coops_settings_stand_between_the_file_and_ours(tmp_path: Path) -> None:
     assert (settings.run.drain_timeout, settings.terminal.tape) == (1.5, 4096)
 
 
+def test_coops_variables_are_those_of_the_page() -> None:
+    page = Path(__file__).parents[2] / "docs" / "dialects" / "coop.md"
+    assert f"\n\n{table()}\n\n" in page.read_text()
+
+
+def test_every_variable_of_the_page_is_read() -> None:
+    read = set(OPTIONS.values())
+    for name in re.findall(r"COOP_\w+", table()):
+        if settings_from({name: "debug" if name == "COOP_LOG_LEVEL" else "1"}):
+            read.add(name)
+    assert read == set(re.findall(r"COOP_\w+", table()))
+
+
 def test_coops_tuning_variables() -> None:
     given = {
         "COOP_INPUT_DELAY_MS": "100",
@@ -353,8 +367,9 @@ def test_a_taken_health_port_is_named(tmp_path: Path) -> None:
 # How it ends
 
 
-async def test_an_agent_at_rest_is_not_disturbed(play: Play) -> None:
-    play.moves("idle")
+@pytest.mark.parametrize("state", ["idle", "error"])
+async def test_an_agent_at_rest_is_not_disturbed(play: Play, state: str) -> None:
+    play.moves(state)
     await play.durable()
     assert await drain(play.session, limit=5, interval=1, hurried=asyncio.Event())
     assert play.session.terminal.written == b""

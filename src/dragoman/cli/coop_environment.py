@@ -45,6 +45,17 @@ OPTIONS = {
 """Options of ``run`` that are no settings."""
 
 
+_LOG = {"COOP_LOG_LEVEL": ("log", "level"), "COOP_LOG_FORMAT": ("log", "json")}
+
+
+def table() -> str:
+    """The variables and what each of them gives, as docs/dialects/coop.md lists them."""
+    rows = [(name, f"`{'.'.join(path)}`") for name, path in {**_SETTINGS, **_LOG}.items()]
+    rows += [(name, f"`{'.'.join(path)}`, in milliseconds") for name, path in _MILLISECONDS.items()]
+    rows += [(name, f"`--{option.replace('_', '-')}`") for option, name in OPTIONS.items()]
+    return "\n".join(["| variable | gives |", "|---|---|", *(f"| `{name}` | {what} |" for name, what in sorted(rows))])
+
+
 def settings_from(environment: Mapping[str, str]) -> Flags:
     """The part of the settings tree that these variables give."""
     tree: Flags = {}

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from .main import complain
 from .reaching import Reach, reach
 
+WAITS = "it waits: the agent is working"
+
 LIMIT = 30.0
 """Seconds for the server to take a signal."""
 
@@ -30,9 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
         path = f"/sessions/{row['session']}"
         if row["kind"] == "terminal":
             await server.http.post(f"{path}/input", text=text, enter=not arguments.no_enter)
+            if row["agent"] != "unknown" and row["status"] == "working":
+                print(WAITS, file=sys.stderr)
             return 0
         receipt = await server.http.post(f"{path}/prompts", text=text, when_busy="queue")
         print(f"{receipt['disposition']} {receipt.get('turn') or receipt['prompt']}")
+        if receipt["disposition"] == "queued":
+            print(WAITS, file=sys.stderr)
         return 0
 
     return reach(work, arguments)

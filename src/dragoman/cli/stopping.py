@@ -58,7 +58,7 @@ async def drain(session: Session, *, limit: float, interval: float, hurried: asy
 
 
 def _rests(session: Session) -> bool:
-    return session.shown.exit is not None or session.shown.status.state in ("idle", "exited")
+    return session.shown.exit is not None or session.shown.status.state in ("idle", "error", "exited")
 
 
 async def _at_rest(session: Session) -> None:

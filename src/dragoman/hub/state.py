@@ -238,7 +238,7 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
     moved = fact.next != state.status.state
     state.status = AgentStatus(
         state=fact.next,
-        seq=state.status.seq + 1,
+        seq=state.status.seq + (not fact.revises),
         cause=fact.cause,
         error_detail=fact.error_detail,
         error_category=fact.error_category,

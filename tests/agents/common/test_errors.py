@@ -26,6 +26,8 @@ from dragoman.agents.common.errors import categorise
         ("API Error: 529 Overloaded", "server_error"),
         ("api_error", "server_error"),
         ("internal_server_error: We're currently experiencing high demand", "server_error"),
+        ("We\u2019re currently experiencing high demand, which may cause temporary errors.", "server_error"),
+        ("529 overloaded_error", "server_error"),
         ("502 Bad Gateway", "server_error"),
         ("API Error: 400 scripted failure", "other"),
         ("unknown", "other"),

@@ -127,3 +127,123 @@ def test_whatever_was_said_the_screen_is_believed_once_all_are_silent(
         wait = fusion.next_look(now)
         now += 0.0 if wait is None else wait
     assert state(fusion, now) == shown
+
+
+# A title's idle
+
+
+def test_a_titles_idle_waits_for_a_screen_at_rest() -> None:
+    fusion = Fusion(screened=True)
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(said("title", "idle"), 1.0)
+    assert state(fusion, 1.0) == "working"
+    fusion.see(said("screen", "working"), 1.1)
+    assert state(fusion, 5.0) == "working"
+    fusion.see(said("screen", "idle"), 5.1)
+    assert state(fusion, 5.1) == "idle"
+
+
+def test_a_titles_idle_that_a_dialog_hides_is_not_replaced_by_an_older_one() -> None:
+    fusion = Fusion(screened=True)
+    fusion.see(said("hook", "idle"), 0.0)
+    fusion.see(said("title", "working"), 1.0)
+    fusion.see(said("title", "idle"), 2.0)
+    fusion.unsay("screen")
+    assert state(fusion, 9.0) == "working"
+
+
+def test_a_titles_idle_is_taken_back_by_its_work() -> None:
+    fusion = Fusion(screened=True)
+    for at, word in enumerate(("working", "idle", "working")):
+        fusion.see(said("title", word), float(at))  # type: ignore[arg-type]
+    fusion.see(said("screen", "idle"), 2.1)
+    assert state(fusion, 2.1) == "working"
+
+
+@pytest.mark.parametrize(("told", "believed"), [(0.5, "idle"), (1.5, "working")])
+def test_a_titles_idle_counts_from_when_it_was_told(told: float, believed: str) -> None:
+    fusion = Fusion(screened=True)
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(said("title", "idle"), 1.0)
+    fusion.see(said("hook", "working"), told)
+    fusion.see(said("screen", "idle"), 2.0)
+    assert state(fusion, 2.0) == believed
+
+
+def test_of_a_failure_the_screen_knows_more_than_a_title() -> None:
+    fusion = Fusion(screened=True)
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(said("title", "idle"), 1.0)
+    fusion.see(said("screen", "error"), 1.6)
+    assert state(fusion, 1.6) == "error"
+
+
+def test_without_a_screen_a_titles_idle_counts_at_once() -> None:
+    fusion = Fusion()
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(said("title", "idle"), 1.0)
+    assert state(fusion, 1.0) == "idle"
+
+
+@pytest.mark.parametrize(("after", "believed"), [(0.1, "error"), (1.0, "working")])
+def test_the_last_frames_of_a_title_that_spins_are_no_news(after: float, believed: str) -> None:
+    """The title comes through the terminal, the log does not: they overtake each other."""
+    fusion = Fusion(screened=True)
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(said("log", "error"), 1.0)
+    fusion.see(said("title", "working"), 1.0 + after)
+    assert state(fusion, 1.0 + after) == believed
+
+
+# What an error was
+
+
+@pytest.mark.parametrize("first", ["status", "hook"])
+def test_what_an_error_was_is_taken_from_whoever_knows(first: str) -> None:
+    """A program reports the error, and its hooks and log what it was."""
+    fusion = Fusion()
+    says: list[Sighting] = [said("status", "error"), failed("hook", "server_error: API Error: 529")]
+    for sighting in says if first == "status" else reversed(says):
+        fusion.see(sighting, 1.0)
+    assert why(fusion, 1.0) == "server_error: API Error: 529"
+    fusion.see(failed("screen", "API Error: 529"), 1.5)
+    assert why(fusion, 1.5) == "server_error: API Error: 529"
+
+
+def test_the_text_of_an_error_does_not_outlive_it() -> None:
+    fusion = Fusion()
+    fusion.see(failed("hook", "API Error: 529"), 0.0)
+    fusion.see(said("status", "working"), 1.0)
+    fusion.see(said("status", "error"), 2.0)
+    assert why(fusion, 2.0) is None
+
+
+@pytest.mark.parametrize("ending", ["hook", "log", "title"])
+@pytest.mark.parametrize("screened", [True, False])
+def test_the_end_of_a_turn_that_failed_is_no_way_out_of_the_error(ending: Source, screened: bool) -> None:
+    """Gemini's log tells of the error, and its hook then of the end."""
+    fusion = Fusion(screened=screened)
+    fusion.see(said("title", "working"), 0.0)
+    fusion.see(failed("log", "API Error: 400"), 1.0)
+    fusion.see(said(ending, "idle"), 1.2)
+    fusion.see(said("screen", "idle"), 1.8)
+    assert why(fusion, 9.0) == "API Error: 400"
+
+
+def test_a_turn_after_the_error_ends_it() -> None:
+    fusion = Fusion()
+    fusion.see(failed("log", "API Error: 400"), 1.0)
+    fusion.see(said("hook", "working"), 1.5)
+    fusion.see(said("hook", "idle"), 2.0)
+    assert state(fusion, 2.0) == "idle"
+
+
+def failed(source: Source, text: str) -> Sighting:
+    return Sighting(source=source, state="error", cause=f"{source}:error", error=text)
+
+
+def why(fusion: Fusion, now: float) -> str | None:
+    belief = fusion.belief(now)
+    assert belief is not None
+    assert belief.state == "error"
+    return belief.error

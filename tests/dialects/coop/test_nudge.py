@@ -43,7 +43,22 @@ async def test_an_idle_agent_takes_it_over_http(play: Play) -> None:
     assert (reply.status, reply.json) == (200, fields(DELIVERED))
 
 
-@pytest.mark.parametrize("state", ["working", "prompt", "error", "unknown", "exited"])
+async def test_an_agent_that_failed_stands_at_its_input_box_and_takes_it(play: Play) -> None:
+    play.moves("error")
+    await play.durable()
+    async with play.link("raw") as link:
+        assert await link.answers(NUDGE) == [result(True, "error", None)]
+    assert play.factory.typed == ["Please continue"]
+
+
+async def test_an_agent_that_failed_takes_it_over_http(play: Play) -> None:
+    play.moves("error")
+    await play.durable()
+    reply = await play.post("agent/nudge", {"message": "x"})
+    assert (reply.status, reply.json, play.factory.typed) == (200, fields(result(True, "error", None)), ["x"])
+
+
+@pytest.mark.parametrize("state", ["working", "prompt", "unknown", "exited"])
 async def test_in_any_other_state_nothing_is_typed(play: Play, state: str) -> None:
     if state == "prompt":
         play.asks()

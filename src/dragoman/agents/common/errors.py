@@ -44,6 +44,7 @@ _SIGNS: tuple[tuple[ErrorCategory, tuple[str, ...]], ...] = (
         (
             "api_error",
             "overloaded",
+            "experiencing high demand",
             "internal_error",
             "internal server error",
             "server_error",

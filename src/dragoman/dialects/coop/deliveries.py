@@ -28,6 +28,9 @@ from . import messages as wire
 from .binding import Asked
 from .prompts import Said, as_answer
 
+AT_REST = ("idle", "error")
+"""States in which an agent takes a nudge: after a failure it stands at its input box."""
+
 VIA = "coop"
 """How this dialect names itself in the log."""
 
@@ -46,7 +49,7 @@ async def nudge(
     """
     driver = _driver(session)
     before = session.state.status.state
-    if before != "idle" and not (
+    if before not in AT_REST and not (
         client_message_id is not None and await session.accepted(principal, client_message_id, via=VIA)
     ):
         return wire.NudgeResult(delivered=False, state_before=before, reason=f"agent is {before}")
@@ -61,7 +64,9 @@ async def nudge(
     except InputRefused as problem:
         return wire.NudgeResult(delivered=False, state_before=before, reason=str(problem))
     reason = await _within(limit, driver.taken(receipt.prompt))
-    return wire.NudgeResult(delivered=reason is None, state_before="idle", reason=reason)
+    return wire.NudgeResult(
+        delivered=reason is None, state_before=before if before in AT_REST else "idle", reason=reason
+    )
 
 
 async def respond(

@@ -149,7 +149,7 @@ class StateProjection:
         )
 
     def _transition(self, fact: StateChanged) -> wire.Transition | None:
-        self._state_seq += 1
+        self._state_seq += not fact.revises
         self._prompt = fact.decision if fact.next == "prompt" else None
         if fact.next == "exited":
             return None  # ``exit`` stands for it

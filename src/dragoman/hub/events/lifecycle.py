@@ -85,6 +85,7 @@ class StateChanged(Fact, frozen=True, tag="state.changed"):
 
     States: starting, working, idle, prompt, error, exited, unknown. ``tape_offset`` ties it to the terminal's
     bytes, ``decision`` names the dialog that ``prompt`` means. A source that fell silent is cause ``silence``.
+    ``error`` after ``error`` is the same one, of which more is known.
     """
 
     prev: str
@@ -94,6 +95,11 @@ class StateChanged(Fact, frozen=True, tag="state.changed"):
     error_detail: str | None = None
     error_category: ErrorCategory | None = None
     decision: str | None = None
+
+    @property
+    def revises(self) -> bool:
+        """Whether it is no change of state, but says more of the one that holds."""
+        return self.prev == self.next == "error"
 
 
 class HistoryCall(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -30,10 +30,11 @@ from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import AnyFact, Event, StateChanged, ToolCalled, ToolEnded
 from dragoman.hub.ports import TapeReader
 from dragoman.hub.session import Session
+from dragoman.hub.state import AgentStatus
 from dragoman.hub.turns import dangling_calls
 
 from .dialogs import Dialogs, OpenDialog
-from .fusion import QUIET_BEFORE_IDLE, Fusion
+from .fusion import QUIET_BEFORE_IDLE, Belief, Fusion
 from .profile import Profile
 from .settings import DriverSettings
 from .tail import LogTail
@@ -66,8 +67,14 @@ _BLOCKED = {
 """What a status report's kind of being blocked means."""
 
 
+UNKNOWN = "unknown"
+"""The detail of an error of which nobody has said what it was."""
+
 START_PATIENCE = 15.0
 """Seconds after a start in which idle must be seen on the screen too."""
+
+DETAIL_PATIENCE = 0.4
+"""Seconds for which an error that comes without a word of what it was waits for one from another source."""
 
 REST_BEFORE_IDLE = 1.0
 """Seconds for which an input box must have been all there is, for idle, although the program goes on drawing."""
@@ -114,6 +121,7 @@ class AgentWatch:
         self._searched = 0.0
         self._last_output = 0.0
         self._resting_since: float | None = None
+        self._failed_at: float | None = None
         self._resized_at = float("-inf")
         self._looking: asyncio.TimerHandle | None = None
         self._waking: asyncio.TimerHandle | None = None
@@ -125,7 +133,8 @@ class AgentWatch:
         """The program runs. ``tail`` is its session log, where that is known beforehand."""
         self.running = True
         self._environment, self._tail = environment, tail
-        self._fusion, self.ledger, self._status, self._titled = Fusion(), Ledger(), None, None
+        self._fusion = Fusion(screened=self._terminal.screen is not None)
+        self.ledger, self._status, self._titled = Ledger(), None, None
         self.reading = ScreenReading()
         self._began = time.time() - 1.0
         self._last_output = self._launched_at = self._loop.time()
@@ -410,15 +419,20 @@ class AgentWatch:
         self.dialogs.tick(now, at_rest=self.reading.working or self.reading.input_box is not None)
         belief = self._fusion.belief(now)
         opened = self.dialogs.open
+        waits: list[float | None] = []
         if opened is not None:
             self._publish("prompt", opened.cause, decision=opened.decision)
+        elif self.state == "prompt" and self._resting_since is not None and self._fusion.guesses_work(now):
+            pass  # its title stopped to spin for the dialog, and its box is there: soon it is known to rest, or not
+        elif belief is not None and (wait := self._unexplained(belief, now)) > 0:
+            waits.append(wait)
         elif belief is not None and not self._too_early(belief.state, now):
             if belief.state == "working":
                 self.worked += 1
             self._publish(belief.state, belief.cause, error=belief.error)
         elif self.state == "prompt":
             self._publish("starting", "screen:starting")  # a set-up dialog is over, and the agent is not there yet
-        waits = [self._fusion.next_look(now), self.dialogs.look_again(now)]
+        waits += [self._fusion.next_look(now), self.dialogs.look_again(now)]
         if (
             not self._was_ready
             and self._resting_since is not None
@@ -426,6 +440,14 @@ class AgentWatch:
         ):
             waits.append(self._resting_since + self._profile.settles - now)
         self._wake_in(min((wait for wait in waits if wait is not None), default=None))
+
+    def _unexplained(self, belief: Belief, now: float) -> float:
+        """Seconds to wait for a word of what an error was; none for one that has been told."""
+        if belief.state != "error":
+            self._failed_at = None
+            return 0
+        self._failed_at = self._failed_at or now
+        return 0 if belief.error or self.state == "error" else self._failed_at + DETAIL_PATIENCE - now
 
     def _too_early(self, state: str, now: float) -> bool:
         """Agents call themselves idle before there is anything to type into, and then work for a moment more."""
@@ -437,7 +459,9 @@ class AgentWatch:
 
     def _publish(self, state: str, cause: str, *, error: str | None = None, decision: str | None = None) -> None:
         status = self._session.state.status
-        if state == status.state and decision == self._published_decision and error == status.error_detail:
+        if state == "error" == status.state and not _explains(error, status):
+            return
+        if state == status.state and decision == self._published_decision and state != "error":
             return
         self._published_decision = decision
         self.record(
@@ -446,7 +470,7 @@ class AgentWatch:
                 next=state,
                 cause=cause,
                 tape_offset=self._terminal.tape.end,
-                error_detail=(error or "unknown") if state == "error" else None,
+                error_detail=(error or UNKNOWN) if state == "error" else None,
                 error_category=categorise(error or "") if state == "error" else None,
                 decision=decision,
             )
@@ -494,6 +518,15 @@ def _goes_on_alone(fact: AnyFact) -> bool:
     """Whether it is a sub-agent's call: that may go on after the turn in which the sub-agent was started."""
     origin = fact.origin if isinstance(fact, (ToolCalled, ToolEnded)) else None
     return origin is not None and origin.subagent is not None
+
+
+def _explains(error: str | None, status: AgentStatus) -> bool:
+    """Whether this says more of an error than what has been told: several sources tell of it in words of their own."""
+    if error is None or error == status.error_detail:
+        return False
+    return status.error_detail in (None, UNKNOWN) or (
+        status.error_category in (None, "other") and categorise(error) != "other"
+    )
 
 
 def _resumes(data: Mapping[str, Any]) -> bool:
