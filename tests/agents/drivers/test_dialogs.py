@@ -188,3 +188,11 @@ async def test_a_tool_that_ran_needs_no_answer_any_more() -> None:
     assert log.ended == []
     log.dialogs.tool_ended("1", "Bash", {"command": "touch a"})
     assert log.ended == ["d1"]
+
+
+async def test_what_is_told_of_a_dialog_that_has_been_answered_revises_nothing() -> None:
+    log = Log()
+    log.dialogs.on_screen(shown("touch a"), 0.0, at_rest=False)
+    log.settle_decision("d1")
+    log.dialogs.told(hooked("touch a"), 0.1)
+    assert not log.revised

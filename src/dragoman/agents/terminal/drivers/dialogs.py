@@ -257,7 +257,7 @@ class Dialogs:
         current = self.open
         if current is not None and current.shown is None and not current.about.options:
             current.about = msgspec.structs.replace(current.about, options=FALLBACK)
-            self._record(
+            self._revised(
                 DecisionRevised(
                     decision=current.decision, options=FALLBACK, options_fallback=True, ready=True, cause="enriched"
                 )
@@ -315,7 +315,7 @@ class Dialogs:
             return
         current.shown, current.shown_at, current.refuted_since = dialog, now, None
         current.about = about = joined(before, seen)
-        self._record(
+        self._revised(
             DecisionRevised(
                 decision=current.decision,
                 kind=about.kind if about.kind != before.kind else None,
@@ -333,6 +333,11 @@ class Dialogs:
         )
         self._changed()
 
+    def _revised(self, fact: DecisionRevised) -> None:
+        """Record it, unless the decision was answered meanwhile and its dialog is only about to go."""
+        if fact.decision in self._session.state.decisions:
+            self._record(fact)
+
     def _revise(self, about: Dialog) -> bool:
         """Add what is told to the open dialog; False when it is about another one."""
         current = self.open
@@ -348,7 +353,7 @@ class Dialogs:
             if getattr(after, name) != getattr(before, name)
         }
         if changes:
-            self._record(DecisionRevised(decision=current.decision, cause="enriched", **changes))
+            self._revised(DecisionRevised(decision=current.decision, cause="enriched", **changes))
         return True
 
     def _turn_page(self, current: OpenDialog, dialog: ScreenDialog, now: float) -> None:
@@ -364,7 +369,7 @@ class Dialogs:
             opened.question_current < page or (opened.question_current > page and not current.being_answered)
         )
         if opened is not None and (ahead or known != current.about.questions):
-            self._record(
+            self._revised(
                 DecisionRevised(
                     decision=current.decision,
                     question_current=page if ahead else None,
