@@ -23,6 +23,7 @@ from dragoman.hub.permissions import Principal
 from dragoman.hub.ports import Driver
 from dragoman.hub.session import Session
 from dragoman.hub.state import SessionState
+from dragoman.hub.turns import Receipt
 
 from . import messages as wire
 from .binding import Asked
@@ -30,6 +31,9 @@ from .prompts import Said, as_answer
 
 AT_REST = ("idle", "error")
 """States in which an agent takes a nudge: after a failure it stands at its input box."""
+
+TURN_END = 1.5
+"""Seconds that the turn of an agent which is at rest may take to end."""
 
 VIA = "coop"
 """How this dialect names itself in the log."""
@@ -53,10 +57,19 @@ async def nudge(
         client_message_id is not None and await session.accepted(principal, client_message_id, via=VIA)
     ):
         return wire.NudgeResult(delivered=False, state_before=before, reason=f"agent is {before}")
-    try:
-        receipt = await session.submit(
+
+    async def submit() -> Receipt:
+        return await session.submit(
             principal, message, via=VIA, client_message_id=client_message_id, when_busy="refuse"
         )
+
+    try:
+        try:
+            receipt = await submit()
+        except Busy:
+            if not await _ends_now(session):
+                raise
+            receipt = await submit()
     except Busy:
         now = session.state.status.state
         now = now if now in ("working", "prompt") else "working"
@@ -67,6 +80,22 @@ async def nudge(
     return wire.NudgeResult(
         delivered=reason is None, state_before=before if before in AT_REST else "idle", reason=reason
     )
+
+
+async def _ends_now(session: Session) -> bool:
+    """Whether an open turn, whose agent is at rest again, ends while it is at rest: its last facts are on their way."""
+    changed = asyncio.Event()
+    stop = session.watch(changed.set)
+    try:
+        async with asyncio.timeout(TURN_END):
+            while session.state.turn is not None and session.state.status.state in AT_REST:
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        return False
+    finally:
+        stop()
+    return session.state.turn is None
 
 
 async def respond(
