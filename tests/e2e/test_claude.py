@@ -103,7 +103,7 @@ async def test_two_questions_are_answered_at_once(start: Start, model: ModelServ
 async def test_two_questions_are_answered_one_by_one(start: Start, model: ModelServer) -> None:
     async with start(AGENT) as client:
         await client.wait_state("idle")
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[ask2]]")
         await client.wait_prompt("question")
         await client.answers("question", answers=[{"option": 1}])
@@ -111,6 +111,7 @@ async def test_two_questions_are_answered_one_by_one(start: Start, model: ModelS
         assert truth.results() == []
         await client.answers("question", answers=[{"option": 2}])
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working prompt( prompt)* working idle")
         (result,) = truth.results()
         assert "PostgreSQL" in result
         assert '"None"' in result or "None" in result
@@ -119,11 +120,12 @@ async def test_two_questions_are_answered_one_by_one(start: Start, model: ModelS
 async def test_a_question_is_answered_in_own_words(start: Start, model: ModelServer) -> None:
     async with start(AGENT) as client:
         await client.wait_state("idle")
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[ask1]]")
         await client.wait_prompt("question")
         await client.answers("question", answers=[{"text": "Neither: my own way"}])
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working prompt working idle")
         (result,) = truth.results()
         assert "Neither: my own way" in result
 
@@ -158,9 +160,10 @@ async def test_a_plan_is_rejected(start: Start, model: ModelServer) -> None:
 async def test_a_plan_is_sent_back_with_feedback(start: Start, model: ModelServer) -> None:
     async with start(AGENT, args=PLANNING) as client:
         await client.wait_state("idle")
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[plan]]")
         await client.wait_prompt("plan")
         await client.answers("plan", accept=False, text="Leave out the second step")
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working prompt working idle")
         assert "Leave out the second step" in truth.results()[-1]

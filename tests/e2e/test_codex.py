@@ -93,7 +93,7 @@ async def test_two_questions_are_answered_at_once(start: Start, model: ModelServ
 async def test_two_questions_are_answered_one_by_one(start: Start, model: ModelServer) -> None:
     async with start(AGENT) as client:
         await planning(client)
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[ask2]]")
         await client.wait_prompt("question")
         await client.answers("question", answers=[{"option": 1}])
@@ -101,6 +101,7 @@ async def test_two_questions_are_answered_one_by_one(start: Start, model: ModelS
         assert truth.results() == []
         await client.answers("question", answers=[{"option": 2}])
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working prompt( prompt)* working idle")
         (result,) = truth.results()
         assert "PostgreSQL" in result
         assert "None" in result
@@ -109,7 +110,7 @@ async def test_two_questions_are_answered_one_by_one(start: Start, model: ModelS
 async def test_a_plan_is_approved(start: Start, model: ModelServer) -> None:
     async with start(AGENT) as client:
         await planning(client)
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[plan]]")
         prompt = await client.wait_prompt("plan")
         assert prompt["options"][0].startswith("Yes, implement this plan")
@@ -117,16 +118,18 @@ async def test_a_plan_is_approved(start: Start, model: ModelServer) -> None:
         await client.answers("plan", option=1)
         await client.wait_state("working")
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working (idle )?prompt working idle")
         assert truth.prompts()[1:] == ["Implement the plan."]
 
 
 async def test_a_plan_is_rejected(start: Start, model: ModelServer) -> None:
     async with start(AGENT) as client:
         await planning(client)
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[plan]]")
         await client.wait_prompt("plan")
         await client.answers("plan", accept=False)
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working (idle )?prompt idle")
         assert truth.prompts() == ["[[plan]]"]
         await lines.text_turn(client, model)

@@ -55,11 +55,12 @@ async def test_a_tool_is_denied(start: Start, model: ModelServer, tmp_path: Path
 async def test_two_questions_are_answered_at_once(start: Start, model: ModelServer) -> None:
     async with start(AGENT) as client:
         await client.wait_state("idle")
-        truth = Truth(model)
+        truth, since = Truth(model), client.mark()
         await client.ask("[[ask2]]")
         await client.wait_prompt("question")
         await client.answers("question", answers=[{"option": 2}, {"option": 1}])
         await client.wait_state("idle")
+        lines.follows(client, since, "idle working prompt( prompt)* working idle")
         (result,) = truth.results()
         assert "SQLite" in result
         assert "Redis" in result

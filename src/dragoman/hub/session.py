@@ -352,7 +352,7 @@ class Session(SessionLog):
             raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
 
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:
-        await self.durable(seq)
+        await self.durable(seq, limit=self.limits.ack_seconds)
         first = (await self.read(seq - 1, 1))[0].fact
         assert isinstance(first, PromptSubmitted)
         if (first.text, first.content, first.attachments) != (again.text, again.content, again.attachments):
@@ -366,7 +366,7 @@ class Session(SessionLog):
         seq = await self.seq_of(f"turn:{prompt}")
         if seq is None:
             return None
-        await self.durable(seq)
+        await self.durable(seq, limit=self.limits.ack_seconds)
         fact = (await self.read(seq - 1, 1))[0].fact
         assert isinstance(fact, TurnStarted | PromptTaken)
         return fact.turn
@@ -376,7 +376,7 @@ class Session(SessionLog):
         seq = await self.seq_of(f"decision:{decision}")
         if seq is None:
             return UnknownDecision(decision)
-        await self.durable(seq)
+        await self.durable(seq, limit=self.limits.ack_seconds)
         fact = (await self.read(seq - 1, 1))[0].fact
         assert isinstance(fact, DecisionResolved)
         return AlreadyResolved(decision, fact.outcome, fact.answer)
