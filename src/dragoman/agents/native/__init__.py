@@ -1,0 +1,1 @@
+"""The native agent: a model with tools."""
