@@ -1,1 +1,1 @@
-"""The native agent: a model with tools. So far the guards that its tools stand behind."""
+"""The native agent: a model with tools. What its tools may touch, and which commands run unasked."""
