@@ -229,27 +229,27 @@ def transcript(folder: Path, project: str, session: str, inside: str = "") -> Pa
 ID, OTHER = "3f7c2a10-9a51-4a0e-8b2e-3a5e0f3b1c2d", "aaaaaaaa-9a51-4a0e-8b2e-3a5e0f3b1c2d"
 
 
-@pytest.mark.parametrize("hint", [ID, "home-me-work", "/home/me/work", "/home/me/work/below", "work"])
+@pytest.mark.parametrize("hint", [ID, "home-me-code", "/home/me/code", "/home/me/code/below", "code"])
 def test_a_session_is_found_by_its_id_or_by_words_of_its_folder(tmp_path: Path, hint: str) -> None:
     """Its id is what ``start`` says and what its transcript is called."""
     transcript(tmp_path, "-home-me-else", OTHER)
-    transcript(tmp_path, "-home-me-work", ID)
+    transcript(tmp_path, "-home-me-code", ID)
     os.utime(transcript(tmp_path, "-", OTHER), (2e9, 2e9))
     assert Claude().launch(resuming(tmp_path, hint)).arguments[:2] == ("--resume", ID)
 
 
 def test_an_id_goes_before_words_and_the_newest_before_the_rest(tmp_path: Path) -> None:
     os.utime(transcript(tmp_path, f"-work-{ID}", OTHER), (2e9, 2e9))
-    transcript(tmp_path, "-home-me-work", ID)
+    transcript(tmp_path, "-home-me-code", ID)
     assert Claude().launch(resuming(tmp_path, ID)).arguments[1] == ID
-    transcript(tmp_path, "-home-me-work", "older")
-    os.utime(transcript(tmp_path, "-home-me-work", "newer"), (2e9, 2e9))
+    transcript(tmp_path, "-home-me-code", "older")
+    os.utime(transcript(tmp_path, "-home-me-code", "newer"), (2e9, 2e9))
     assert Claude().launch(resuming(tmp_path, "me-work")).arguments[1] == "newer"
 
 
 @pytest.mark.parametrize("hint", [OTHER, "no-such-folder", "**", "//", "../x", f"{ID}*", "[a]"])
 def test_a_hint_that_nothing_matches(tmp_path: Path, hint: str) -> None:
-    transcript(tmp_path, "-home-me-work", ID)
+    transcript(tmp_path, "-home-me-code", ID)
     transcript(tmp_path, "-", "root")
     with pytest.raises(InvalidRequest, match="its id, words of its project folder, or the path"):
         Claude().launch(resuming(tmp_path, hint))
