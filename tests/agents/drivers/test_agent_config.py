@@ -244,7 +244,7 @@ def test_an_id_goes_before_words_and_the_newest_before_the_rest(tmp_path: Path) 
     assert Claude().launch(resuming(tmp_path, ID)).arguments[1] == ID
     transcript(tmp_path, "-home-me-code", "older")
     os.utime(transcript(tmp_path, "-home-me-code", "newer"), (2e9, 2e9))
-    assert Claude().launch(resuming(tmp_path, "me-work")).arguments[1] == "newer"
+    assert Claude().launch(resuming(tmp_path, "me-code")).arguments[1] == "newer"
 
 
 @pytest.mark.parametrize("hint", [OTHER, "no-such-folder", "**", "//", "../x", f"{ID}*", "[a]"])
