@@ -152,10 +152,11 @@ def test_another_users_is_left(place: Path) -> None:
     assert (folder / LOCK).exists()
 
 
-def test_no_folder_of_temporary_files_at_all(tmp_path: Path) -> None:
+def test_no_folder_of_temporary_files_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     for nowhere in (tmp_path / "nowhere", tmp_path / "file"):
-        sweep_hook_folders(nowhere)
+        monkeypatch.setattr(tempfile, "tempdir", str(nowhere))
+        sweep_hook_folders()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -235,3 +236,19 @@ def test_what_an_earlier_version_did_not_make_is_left(place: Path, change: Calla
     before = sorted(place.rglob("*"))
     sweep_hook_folders()
     assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("length", [1, 60, 75, 90, 200])
+def test_a_socket_has_room_wherever_temporary_files_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    long = tmp_path / ("x" * length)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    folder = HookFolder()
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(folder.socket)
+    finally:
+        folder.close()
+    assert not Path(folder.socket).parent.exists()

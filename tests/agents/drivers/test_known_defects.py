@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -415,9 +416,14 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 # After a kill
 
 
-def test_the_hook_socket_of_a_killed_server_is_removed_by_the_next(tmp_path: Path) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder for temporary files whose path leaves room for a socket's."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_the_hook_socket_of_a_killed_server_is_removed_by_the_next(tmp_path: Path, temporary: Path) -> None:
 
     def lived() -> set[Path]:
         """One life of the server, ended by a kill: the folders that were there meanwhile."""

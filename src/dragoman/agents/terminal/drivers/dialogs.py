@@ -238,7 +238,7 @@ class Dialogs:
     def ask_again(self, decision: str) -> None:
         """An answer did not get to its dialog, which still stands: that is a new decision, from its present page on."""
         current = self.open
-        if current is None or current.decision != decision or current.shown is None:
+        if current is None or current.decision != decision or current.shown is None or not self._stands(current):
             return
         self._session.cancel_decision(decision, "its answer did not reach the agent")
         again = self._begin(current.about, current.cause, current.opened, current.shown, asked_again=True)
@@ -365,14 +365,14 @@ class Dialogs:
         known = with_page(current.about.questions, dialog, position)
         opened = self._session.state.decisions.get(current.decision)
         # What is recorded runs ahead of the screen while answers are typed; else a person has turned the page.
-        ahead = opened is not None and (
+        turned = opened is not None and (
             opened.question_current < page or (opened.question_current > page and not current.being_answered)
         )
-        if opened is not None and (ahead or known != current.about.questions):
+        if opened is not None and (turned or known != current.about.questions):
             self._revised(
                 DecisionRevised(
                     decision=current.decision,
-                    question_current=page if ahead else None,
+                    question_current=page if turned else None,
                     questions=known if known != current.about.questions else None,
                     cause="",
                 )
@@ -402,9 +402,10 @@ class Dialogs:
         found = [entry for entry in self._announced if about is None or fits(entry[0], about)]
         if not found:
             return None
-        best = next((entry for entry in found if about is not None and names(about, entry[0])), found[0])
-        if best is found[0] and len(found) > 1 and (about is None or not names(about, best[0])):
+        best = next((entry for entry in found if about is not None and names(about, entry[0])), None)
+        if best is None and len(found) > 1:
             return None  # nobody can tell which of them is meant
+        best = best or found[0]
         self._announced.remove(best)
         return best[0]
 

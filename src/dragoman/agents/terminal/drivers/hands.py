@@ -232,7 +232,10 @@ class Hands:
             if not dialog.review:
                 raise NotDelivered("the dialog shows one more question")
             if dialog.rows:
-                await self._choose(opened, find_row(dialog, label=None, number=None, accept=True) or 0)
+                submit = find_row(dialog, label=None, number=None, accept=True)
+                if submit is None:
+                    raise NotDelivered("the review of the answers shows no row that submits them")
+                await self._choose(opened, submit)
             await self._confirm(opened, dialog)
 
     async def _answer_page(self, opened: OpenDialog, dialog: ScreenDialog, answer: Answer) -> None:
@@ -276,9 +279,10 @@ class Hands:
             return True
         labels = self._labels(opened, dialog)
         at = option - 1
-        if at < len(labels) and (not at < len(dialog.rows) or dialog.rows[at].label != labels[at]):
-            return False
-        return at >= len(labels) or dialog.rows[at].free_text or dialog.rows[at].key == "tab"
+        if at >= len(labels):
+            return True
+        row = dialog.rows[at] if at < len(dialog.rows) else None
+        return row is not None and row.label == labels[at] and (row.free_text or row.key == "tab")
 
     def _labels(self, opened: OpenDialog, dialog: ScreenDialog) -> list[str]:
         """The options by whose places an answer counts, as they were announced."""

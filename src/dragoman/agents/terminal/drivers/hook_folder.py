@@ -23,6 +23,11 @@ log = logging.getLogger("dragoman.terminal")
 PREFIX = "dragoman-hooks-"
 LOCK, SOCKET = "lock", "hooks.sock"
 
+ROOM = 107
+"""Bytes that the path of a unix socket can have (Linux)."""
+
+SHORT_PLACE = "/tmp"  # noqa: S108  the folder in it is made 0700 under a name that nobody can foretell
+
 OLD = 86_400.0
 """Seconds after which a folder without a lock may be one that an earlier version left: it made none."""
 
@@ -31,7 +36,7 @@ class HookFolder:
     """Made 0700 and locked; ``close`` removes it. Raises ``OSError``."""
 
     def __init__(self) -> None:
-        self._path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_place()))
         try:
             self._lock = _locked(self._path)
         except OSError:
@@ -69,13 +74,24 @@ def _locked(folder: Path) -> int | None:
     return lock
 
 
-def sweep_hook_folders(within: Path | None = None) -> None:
-    """Remove the folders of servers that are no more; ``within`` the folder of temporary files.
+def _place() -> str:
+    """The folder of temporary files, but one with a short path where a socket's would be too long."""
+    usual = tempfile.gettempdir()
+    room = ROOM - len(f"/{PREFIX}xxxxxxxx/{SOCKET}")
+    return usual if len(os.fsencode(usual)) <= room else SHORT_PLACE
+
+
+def sweep_hook_folders() -> None:
+    """Remove the folders of servers that are no more, wherever they may lie.
 
     Only what is proven to be one: our name, this user's, closed to others, no link, nothing in it that is not ours, and
     a lock that nobody holds; or no lock, untouched for a day, and nobody who listens. Blocks on the disk.
     """
-    place = within or Path(tempfile.gettempdir())
+    for place in {tempfile.gettempdir(), _place()}:
+        _sweep(Path(place))
+
+
+def _sweep(place: Path) -> None:
     try:
         names = [name for name in os.listdir(place) if name.startswith(PREFIX)]  # noqa: PTH208  half the cost of Paths
     except OSError:
