@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+EXTRAS := $(VENV)/.ready-extras
 UV     := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -11,7 +12,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 help: ## Say what make can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-setup: $(READY) ## Create .venv from the lock file (with uv when it is there)
+setup: $(EXTRAS) ## Create .venv from the lock files (with uv when it is there)
 
 $(READY): requirements.lock pyproject.toml
 ifneq ($(UV),)
@@ -25,33 +26,44 @@ else
 endif
 	@touch $@
 
+# Every model provider's library and all that is needed only by tests: about 260 MB.
+$(EXTRAS): $(READY) requirements-extras.lock
+ifneq ($(UV),)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --require-hashes -r requirements-extras.lock
+else
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock
+endif
+	@touch $@
+
 serve: $(READY) ## Start the server on 127.0.0.1:7337 (ARGS="--port 0 --json" adds flags)
 	@exec $(BIN)/dragoman serve $(ARGS)
 
-test: $(READY) ## Run the whole suite
+test: $(EXTRAS) ## Run the whole suite
 	$(BIN)/python -m pytest $(ARGS)
 
-e2e: $(READY) ## Drive the real agents, offline (installs them from npm on first use)
+e2e: $(EXTRAS) ## Drive the real agents, offline (installs them from npm on first use)
 	$(BIN)/python -m pytest -m e2e -rs tests/e2e $(ARGS)
 
-quick: $(READY) ## Run the suite without its slow tests
+quick: $(EXTRAS) ## Run the suite without its slow tests
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
-lint: $(READY) ## Format check, lint rules, types, layers
+lint: $(EXTRAS) ## Format check, lint rules, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: $(READY) ## Format and mend what can be mended
+format: $(EXTRAS) ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Measure speed beside a ceiling from the same run
+bench: $(EXTRAS) ## Measure speed beside a ceiling from the same run
 	$(BIN)/python -m bench $(ARGS)
 
-lock: $(READY) ## Renew requirements.lock (needs uv)
+lock: $(READY) ## Renew the lock files (needs uv); the extras' one holds what the other holds, and more
 	$(UV) pip compile --quiet --upgrade --universal --group dev pyproject.toml --generate-hashes --no-header -o requirements.lock
+	cp requirements.lock requirements-extras.lock
+	$(UV) pip compile --quiet --universal --group dev --all-extras pyproject.toml --generate-hashes --no-header -o requirements-extras.lock
 
 clean: ## Remove what make created
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis

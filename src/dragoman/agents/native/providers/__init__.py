@@ -1,0 +1,1 @@
+"""Model providers: the port (`port`, `conversation`), its adapters, and what is known of each provider."""

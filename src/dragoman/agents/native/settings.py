@@ -1,0 +1,132 @@
+"""Settings of native agents (``[native]``): limits of turns and tools, and where models are."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far one turn may go. Times are seconds."""
+
+    steps: int = 100
+    """Model calls in one turn; then it ends as it stands, and says so."""
+
+    subagent_steps: int = 50
+    """Model calls of one sub-agent."""
+
+    subagent_depth: int = 2
+    """How deep sub-agents may start others: 1 is one below the session's own agent."""
+
+    parallel_calls: int = 16
+    """Tools that run at once in one step; further ones wait."""
+
+    retries: int = 2
+    """Further tries of a model call that failed in a way that may pass."""
+
+    retry_first: float = 2.0
+    """Before the first of them; each next one waits twice as long, or what the provider asks for."""
+
+    retry_longest: float = 60.0
+    """The longest wait that a provider may ask for; one that asks for more fails the turn."""
+
+    output_tokens: int = 32_000
+    """Tokens that one model call may give, where the provider must be told a limit."""
+
+
+class ContextLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a conversation is shortened, and by how much."""
+
+    window: int = 128_000
+    """Tokens that a model takes, where neither catalogue nor provider says so."""
+
+    compact_at: float = 0.8
+    """Share of the window from which the older part is summed up before the next model call; 0 never does."""
+
+    keep: float = 0.25
+    """Share of the window that the newest messages, kept word for word, may take."""
+
+
+class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What tools may read, give and take. Times are seconds, sizes characters unless they say otherwise."""
+
+    command_seconds: float = 120.0
+    """Time-out of a command that names none."""
+
+    command_longest: float = 600.0
+    """The longest time-out that a command may name."""
+
+    command_buffer: int = 10 * 1024 * 1024
+    """Bytes of a command's output that are read; what is beyond ends it."""
+
+    client_seconds: float = 120.0
+    """Wait for the result of a tool that a client runs."""
+
+    fetch_seconds: float = 15.0
+    """For each hop of ``webFetch``."""
+
+    fetch_bytes: int = 5 * 1024 * 1024
+    """Body that ``webFetch`` takes, unpacked."""
+
+    read_bytes: int = 16 * 1024 * 1024
+    """Size of a file that ``read``, ``edit`` and ``notebookEdit`` take."""
+
+    search_seconds: float = 30.0
+    """For one ``glob`` or ``grep``."""
+
+
+class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One provider beside, or in place of, a built-in one (``[native.providers.NAME]``)."""
+
+    api: str = "openai-chat"
+    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks."""
+
+    base_url: str = ""
+    """Where: ``http://127.0.0.1:8000/v1``. Empty: the provider's own."""
+
+    name: str = ""
+    """What people call it."""
+
+    models: tuple[str, ...] = ()
+    """Model ids, the default first. Empty: asked of the server where it can say so."""
+
+    key_env: str = ""
+    """Environment variable that may hold its key."""
+
+    context_window: int = 0
+    """Tokens its models take; 0 is not known."""
+
+
+class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """See the module."""
+
+    provider: str = ""
+    """Provider of sessions that name none. Empty: the first that has a key, then a local server that runs, then the
+    offline demonstration."""
+
+    model: str = ""
+    """Model of sessions that name none; empty is the provider's default."""
+
+    mode: str = "ask"
+    """Permission mode of sessions that name none: ``ask``, ``accept_edits``, ``plan`` or ``all``."""
+
+    connect_seconds: float = 10.0
+    """For reaching a provider."""
+
+    silence_seconds: float = 300.0
+    """A model call in which nothing comes for so long has failed."""
+
+    local_servers: tuple[str, ...] = (
+        "http://127.0.0.1:11434/v1",
+        "http://127.0.0.1:1234/v1",
+        "http://127.0.0.1:8000/v1",
+        "http://127.0.0.1:8080/v1",
+    )
+    """Where to look for model servers on this machine (Ollama, LM Studio, vLLM, llama.cpp); empty looks nowhere."""
+
+    skills: tuple[str, ...] = ("~/.cowork/skills", "~/.agent/skills")
+    """Folders of skills, after the project's own ``.agent/skills``."""
+
+    turn: TurnLimits = TurnLimits()
+    context: ContextLimits = ContextLimits()
+    tools: ToolLimits = ToolLimits()
+    providers: dict[str, ProviderSettings] = {}
