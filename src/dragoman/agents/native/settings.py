@@ -14,9 +14,6 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     subagent_steps: int = 50
     """Model calls of one sub-agent."""
 
-    subagent_depth: int = 2
-    """How deep sub-agents may start others: 1 is one below the session's own agent."""
-
     parallel_calls: int = 16
     """Tools that run at once in one step; further ones wait."""
 
