@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from dragoman.agents.common.ending import KillSchedule
+
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far one turn may go. Times are seconds."""
@@ -54,6 +56,15 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     command_buffer: int = 10 * 1024 * 1024
     """Bytes of a command's output that are read; what is beyond ends it."""
+
+    command_drain: float = 0.25
+    """Once a command's shell has ended: wait for others that still hold its output open, before they are ended."""
+
+    command_progress: float = 0.5
+    """Shortest time between two looks that are given of a running command's output."""
+
+    command_ending: KillSchedule = KillSchedule()
+    """When to become ruder to a command that is to end."""
 
     client_seconds: float = 120.0
     """Wait for the result of a tool that a client runs."""
