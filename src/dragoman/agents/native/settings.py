@@ -85,8 +85,9 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One provider beside, or in place of, a built-in one (``[native.providers.NAME]``)."""
 
-    api: str = "openai-chat"
-    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks."""
+    api: str = ""
+    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks. Empty: as the built-in
+    one of this name, else ``openai-chat``."""
 
     base_url: str = ""
     """Where: ``http://127.0.0.1:8000/v1``. Empty: the provider's own."""
@@ -130,6 +131,15 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         "http://127.0.0.1:8080/v1",
     )
     """Where to look for model servers on this machine (Ollama, LM Studio, vLLM, llama.cpp); empty looks nowhere."""
+
+    local_seconds: float = 1.0
+    """For each of them to answer; one that does not is not there."""
+
+    local_cache_seconds: float = 5.0
+    """What was found there holds for so long."""
+
+    verify_seconds: float = 10.0
+    """For a provider to say whether it takes a key, or which models it has."""
 
     skills: tuple[str, ...] = ("~/.cowork/skills", "~/.agent/skills")
     """Folders of skills, after the project's own ``.agent/skills``."""
