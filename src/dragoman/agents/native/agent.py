@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +15,7 @@ from dragoman.hub.events import (
     DecisionResolved,
     DecisionRevised,
     Option,
+    Problem,
     PromptSubmitted,
     SettingsChanged,
 )
@@ -28,7 +29,7 @@ from .compaction import Compactor
 from .history import Conversation
 from .path_guard import PathGuard
 from .permits import MODES, Permits
-from .providers.port import Provider, ProviderFailed
+from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of
 from .subagents import Subagents
@@ -37,7 +38,19 @@ from .tools.present_plan import PresentPlan
 from .tools.spawn_agent import AgentType, SpawnAgent
 from .tools.tool import Tool, ToolContext, ToolDenied
 from .turn_loop import Model, TurnLoop, catch_up
-from .usage import Meter, Price
+from .usage import Meter
+
+
+class Chosen(Protocol):
+    """A provider, and one of its models."""
+
+    @property
+    def provider_id(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def make(self) -> Callable[[], Provider]:
+        """The adapter, with the key of the moment. Raises ``ProviderFailed``."""
 
 
 class Models(Protocol):
@@ -46,13 +59,11 @@ class Models(Protocol):
     async def choose(self, provider: str | None, model: str | None) -> Chosen:
         """What a session that names these runs with. Raises ``ProviderFailed``, ``InvalidRequest``."""
 
+    async def context_window(self, provider: str, model: str) -> int | None:
+        """Tokens that a model takes, where that is known."""
 
-class Chosen(Protocol):
-    """A provider, and one of its models."""
-
-    provider: Provider
-    model: str
-    window: int | None
+    async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
+        """US dollars of a model call, where that is known."""
 
 
 class NativeAgent:
@@ -63,16 +74,15 @@ class NativeAgent:
     hooks: Hooks | None = None
 
     def __init__(
-        self, session: Session, models: Models, tools: Callable[[], list[Tool]], price: Price, settings: NativeSettings
+        self, session: Session, models: Models, tools: Sequence[Tool], settings: NativeSettings
     ) -> None:
         self._session = session
         self._models = models
         self._tools = tools
-        self._price = price
         self._settings = settings
         self._conversation = Conversation()
         self._shortening = asyncio.Lock()
-        self._own_tools = frozenset(tool.name for tool in tools()) | {SpawnAgent.name, PresentPlan.name}
+        self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
 
     async def start(self) -> None:
         """Nothing to start: a model is reached when it is needed."""
@@ -105,12 +115,14 @@ class NativeAgent:
                 model = await self._model()
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
+            except InvalidRequest as wrong:
+                raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
             return await self._loop(turn, model).run()
 
     def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
         spawner, presenter = _Spawner(), _Presenter(turn)
-        own = [*self._tools(), SpawnAgent(spawner), PresentPlan(presenter)]
+        own = [*self._tools, SpawnAgent(spawner), PresentPlan(presenter)]
         tools: dict[str, Tool] = {tool.name: tool for tool in own}
         calls = CallRunner(turn, tools, self._place(), permits)
         spawner.agents = Subagents(model, calls, tools, self._settings)
@@ -135,8 +147,9 @@ class NativeAgent:
     async def _model(self) -> Model:
         settings = self._session.state.settings
         chosen = await self._models.choose(_text(settings.get("provider")), _text(settings.get("model")))
-        window = chosen.window or self._settings.context.window
-        return Model(chosen.provider, chosen.model, window, Meter(chosen.provider.name, self._price))
+        name = chosen.provider_id
+        window = await self._models.context_window(name, chosen.model) or self._settings.context.window
+        return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost))
 
     def _place(self) -> Place:
         cwd = Path(self._session.state.cwd)

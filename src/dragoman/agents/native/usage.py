@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -14,8 +14,8 @@ from .providers.conversation import ModelRequest
 from .providers.port import Spent
 from .tokens import count_messages, count_request
 
-Price = Callable[[str, str, Spent], float | None]
-"""USD of a call: (provider, model, tokens), or None. May read a table from disk at first: called in a thread."""
+Price = Callable[[str, str, Spent], Awaitable[float | None]]
+"""US dollars of a call: (provider, model, tokens), or None where that is not known."""
 
 
 class Meter:
@@ -30,7 +30,7 @@ class Meter:
         spent, estimated = answer.spent, False
         if spent.input_tokens is None or spent.output_tokens is None:
             spent, estimated = await asyncio.to_thread(_estimated, request, answer), True
-        cost = await asyncio.to_thread(self._price, self._provider, request.model, spent)
+        cost = await self._price(self._provider, request.model, spent)
         return UsageReported(
             message="",
             model=request.model,

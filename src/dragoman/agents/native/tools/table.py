@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dragoman.agents.common.processes import ProcessTable
+
 from .ask import Ask
 from .bash import Bash
 from .edit import Edit
@@ -20,9 +22,9 @@ from .web_search import WebSearch
 from .write import Write
 
 
-def built_in_tools(key_of: Callable[[str], str | None]) -> list[Tool]:
-    """Fresh ones. ``key_of`` gives the key kept for a search engine's variable, if any."""
+def built_in_tools(*, processes: ProcessTable, search_key: Callable[[str], str | None]) -> list[Tool]:
+    """All of them. ``processes`` is shared by all commands of a server; ``search_key`` gives a search service's key."""
     return [
-        *(Bash(), Read(), Write(), Edit(), Glob(), Grep(), Ask(), TodoWrite()),
-        *(Skill(), NotebookEdit(), Memory(), WebFetch(), WebSearch(key_of)),
+        *(Bash(processes), Read(), Write(), Edit(), Glob(), Grep(), Ask(), TodoWrite()),
+        *(Skill(), NotebookEdit(), Memory(), WebFetch(), WebSearch(search_key)),
     ]
