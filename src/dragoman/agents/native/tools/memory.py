@@ -1,0 +1,146 @@
+"""``memory``: what the agent keeps for later sessions of this project.
+
+Hot memory is ``.agent/AGENT.md`` of the project, which every session is given; deep memory is ``.agent/memory``, one
+file for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from .files import change, failures, read_text
+from .patterns import Pattern
+from .settled import settled
+from .showing import cut, shown_line, shown_path
+from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches, in_thread
+from .walk import Patience, find
+from .write import encoded
+
+_HOT = (None, "", "hot", "AGENT.md")
+"""Keys of hot memory."""
+
+_MOST_HOT_LINES = 50
+
+_CUT = "... (cut; ask for something rarer)"
+
+
+class MemoryInput(ToolInput, frozen=True):
+    """Input of ``memory``."""
+
+    action: Annotated[Literal["read", "write", "search"], Meta(description="What to do")]
+    key: (
+        Annotated[str, Meta(description="What to read or write: glossary, people/sam; hot memory if not given")] | None
+    ) = None
+    content: Annotated[str, Meta(max_length=2_000_000, description="All that is to be kept; write needs it")] | None = (
+        None
+    )
+    query: Annotated[str, Meta(description="Text to find, in any case; search needs it")] | None = None
+
+
+class Memory:
+    """See the module."""
+
+    name: ClassVar[str] = "memory"
+    description: ClassVar[str] = (
+        "Read, write or search what you keep about this project for later sessions. Without a key: hot memory, which "
+        "you are shown at the start of every session, so keep it short. With a key: notes that you read when you need "
+        "them. Writing replaces the whole note: read it first."
+    )
+    input: ClassVar[type[ToolInput]] = MemoryInput
+    touches: ClassVar[Touches] = "files"
+
+    async def run(self, given: MemoryInput, context: ToolContext) -> Result:
+        """The note, what was written, or the lines found."""
+        match given.action:
+            case "read":
+                return Result(await in_thread(_read, given.key, context))
+            case "write":
+                return Result(await _write(given, context))
+            case "search":
+                return Result(await _search(given.query, context))
+
+
+def _read(key: str | None, context: ToolContext) -> str:
+    content = _content(_path(key, context), context)
+    if content is not None:
+        return content
+    return "No hot cache found." if key in _HOT else f'Memory key "{key}" not found.'
+
+
+async def _write(given: MemoryInput, context: ToolContext) -> str:
+    if not given.content:
+        raise ToolFailed("content is required for write action")
+    content = encoded("memory", given.content)
+    await change(context, "memory", str(_path(given.key, context)), given, lambda: content)
+    return "Hot cache updated." if given.key in _HOT else f"Memory written: {given.key}"
+
+
+async def _search(query: str | None, context: ToolContext) -> str:
+    if not query:
+        raise ToolFailed("query is required for search action")
+    patience = Patience(context.settings.tools.search_seconds)
+    return await settled(in_thread(_found, query, context, patience), on_cancel=patience.stop)
+
+
+def _found(query: str, context: ToolContext, patience: Patience) -> str:
+    hot = [line for _, line in _lines(query, _path(None, context), context)][:_MOST_HOT_LINES]
+    parts = ["\n".join(["[AGENT.md]", *hot])] if hot else []
+    if deep := _found_deep(query, context, patience):
+        parts.append("\n".join(deep))
+    return cut("\n\n".join(parts), _CUT) if parts else f'No memory found for "{query}".'
+
+
+def _found_deep(query: str, context: ToolContext, patience: Patience) -> list[str]:
+    folder = _folder(context) / "memory"
+    try:
+        with failures("memory", str(folder)), context.guard.open_folder("memory", str(folder)) as fd:
+            names = sorted(found.path for found in find(fd, Pattern("**/*.md"), patience))
+    except ToolFailed:
+        if folder.exists():
+            raise
+        return []
+    shown: list[str] = []
+    for name in names:
+        if patience.over:
+            break
+        key = shown_path(name.removesuffix(".md"))
+        shown += (f"{key}:{number}:{line}" for number, line in _lines(query, folder / name, context))
+    return shown
+
+
+def _lines(query: str, path: Path, context: ToolContext) -> Iterator[tuple[int, str]]:
+    """The lines with the query in them, numbered; none of a file that cannot be read."""
+    try:
+        content = _content(path, context) or ""
+    except ToolFailed:
+        return
+    wanted = query.casefold()
+    for number, line in enumerate(content.split("\n"), 1):
+        if wanted in line.casefold():
+            yield number, shown_line(line)
+
+
+def _content(path: Path, context: ToolContext) -> str | None:
+    with failures("memory", str(path)):
+        try:
+            return read_text(context.guard, "memory", str(path), context.settings.tools.read_bytes).text
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def _folder(context: ToolContext) -> Path:
+    return context.roots[0] / ".agent"
+
+
+def _path(key: str | None, context: ToolContext) -> Path:
+    """Where a key's note is. Raises ``ToolFailed`` for a key that names no place in the memory folder."""
+    if key is None or key in _HOT:
+        return _folder(context) / "AGENT.md"
+    parts = key.removesuffix(".md").split("/")
+    if any(not part or part.startswith(".") or set(part) & {"\\", "\0"} for part in parts):
+        raise ToolFailed(f"Memory key resolves outside memory directory: {key}")
+    return (_folder(context) / "memory").joinpath(*parts[:-1], f"{parts[-1]}.md")
