@@ -75,6 +75,9 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     fetch_bytes: int = 5 * 1024 * 1024
     """Body that ``webFetch`` takes, unpacked."""
 
+    page_seconds: float = 10.0
+    """For making a page readable; one that takes longer is given as plain text."""
+
     read_bytes: int = 16 * 1024 * 1024
     """Size of a file that ``read``, ``edit`` and ``notebookEdit`` take."""
 
