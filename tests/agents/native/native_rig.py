@@ -111,5 +111,3 @@ def of(facts: list[AnyFact], kind: type) -> list[Any]:
 def outcome(facts: list[AnyFact]) -> str:
     """How the turn ended."""
     return next(fact.outcome for fact in reversed(facts) if isinstance(fact, TurnEnded))
-
-

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dragoman.agents.native.providers.conversation import Message, ModelRequest, ToolMessage, UserMessage
-from dragoman.agents.native.providers.port import StreamEvent
+from dragoman.agents.native.providers.port import CallMade, PartClosed, PartGrew, PartOpened, StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import TurnLimits
 from dragoman.hub.events import (
@@ -81,7 +81,7 @@ async def test_a_plain_answer_is_streamed_and_added(hub: NativeHub) -> None:
 
 async def test_the_providers_numbers_are_kept_and_counted_once(hub: NativeHub) -> None:
     session = await hub.session()
-    facts = await hub.turn(session, script("call todoWrite {\"todos\": []}\nusage 100 20", "say ok\nusage 130 5"))
+    facts = await hub.turn(session, script('call todoWrite {"todos": []}\nusage 100 20', "say ok\nusage 130 5"))
     reports = of(facts, UsageReported)
     assert [(report.input_tokens, report.output_tokens, report.estimated) for report in reports] == [
         (100, 20, False),
@@ -97,7 +97,9 @@ async def test_parallel_calls_run_at_once_and_keep_their_order_for_the_model(
     session = await hub.session(mode="all")
     # The first waits for what only the second brings about.
     first = 'call bash {"command": "while ! test -e made; do sleep 0.01; done; echo first"}'
-    facts = await hub.turn(session, script(f'{first}\ncall bash {{"command": "touch made"}}\ncall read {{"filePath": "b"}}'))
+    facts = await hub.turn(
+        session, script(f'{first}\ncall bash {{"command": "touch made"}}\ncall read {{"filePath": "b"}}')
+    )
     assert outcome(facts) == "completed"
     results = [message for message in model.last if isinstance(message, ToolMessage)]
     assert [result.tool for result in results] == ["bash", "bash", "read"]
@@ -109,7 +111,9 @@ async def test_parallel_calls_run_at_once_and_keep_their_order_for_the_model(
 async def test_the_results_come_before_the_end_of_their_step(hub: NativeHub) -> None:
     session = await hub.session()
     facts = await hub.turn(session, script('say looking\ncall glob {"pattern": "*"}', "say nothing there"))
-    order = [type(fact).__name__ for fact in facts if isinstance(fact, StepStarted | ToolCalled | ToolEnded | StepEnded)]
+    order = [
+        type(fact).__name__ for fact in facts if isinstance(fact, StepStarted | ToolCalled | ToolEnded | StepEnded)
+    ]
     assert order == ["StepStarted", "ToolCalled", "ToolEnded", "StepEnded", "StepStarted", "StepEnded"]
 
 
@@ -155,11 +159,12 @@ async def test_ids_that_a_provider_gives_twice_are_told_apart(tmp_path: Path) ->
     class Repeating(Scripted):
         async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
             async for event in super().stream(request, raw=raw):
-                if hasattr(event, "call"):
-                    event = msgspec.structs.replace(event, call="call_0")
-                elif hasattr(event, "part"):
-                    event = msgspec.structs.replace(event, part="call_0")
-                yield event
+                if isinstance(event, CallMade):
+                    yield msgspec.structs.replace(event, call="call_0")
+                elif isinstance(event, PartOpened | PartGrew | PartClosed):
+                    yield msgspec.structs.replace(event, part="call_0")
+                else:
+                    yield event
 
     async with native_hub(tmp_path, provider=Repeating()) as hub:
         session = await hub.session()
@@ -177,6 +182,7 @@ async def test_an_empty_answer_ends_the_turn_without_a_message(hub: NativeHub) -
 
 
 # Failures
+
 
 async def test_a_failure_that_may_pass_is_tried_again(hub: NativeHub) -> None:
     session = await hub.session()
@@ -217,6 +223,7 @@ async def test_the_step_limit_ends_the_turn_and_says_so(tmp_path: Path) -> None:
 
 # Steering, queueing, cancelling
 
+
 async def test_what_is_said_meanwhile_reaches_the_next_step(hub: NativeHub, model: Recording, tmp_path: Path) -> None:
     session = await hub.session(mode="all")
     await hub.submit(session, script('call bash {"command": "while ! test -e go; do sleep 0.01; done"}'))
@@ -247,7 +254,7 @@ async def test_steering_that_comes_too_late_gets_a_turn_of_its_own(hub: NativeHu
     """At whatever moment it comes, it is answered exactly once."""
     session = await hub.session()
     for delay in range(0, 40, 4):
-        await hub.submit(session, script("say a\ncall glob {\"pattern\": \"*\"}", "say b"))
+        await hub.submit(session, script('say a\ncall glob {"pattern": "*"}', "say b"))
         await asyncio.sleep(delay / 1000)
         await hub.submit(session, f"steer {delay}", when_busy="steer")
         await settled(session)
@@ -288,9 +295,10 @@ async def test_cancel_in_the_middle_of_a_part_closes_it(tmp_path: Path) -> None:
 
 # Decisions
 
+
 async def permission(hub: NativeHub, answer: Answer, command: str = "touch made", **settings: object) -> list:  # type: ignore[type-arg]
     session = await hub.session(**settings)
-    await hub.submit(session, script(f'call bash {msgspec.json.encode({"command": command}).decode()}', "say ok"))
+    await hub.submit(session, script(f"call bash {msgspec.json.encode({'command': command}).decode()}", "say ok"))
     decision = await asked(session)
     assert (decision.kind, decision.text, decision.tool) == ("permission", command, "bash")
     await session.answer(LOCAL, decision.decision, answer, via="test")
@@ -388,7 +396,9 @@ async def test_a_question_is_answered_by_option_or_text(hub: NativeHub, model: R
 async def test_a_question_and_a_permission_may_both_be_open(hub: NativeHub) -> None:
     session = await hub.session()
     await hub.submit(session, script('call ask {"question": "Why?"}\ncall bash {"command": "touch x"}', "say ok"))
-    decisions = await until(lambda: len(session.shown.decisions) == 2 and list(session.shown.decisions.values()), "both")
+    decisions = await until(
+        lambda: len(session.shown.decisions) == 2 and list(session.shown.decisions.values()), "both"
+    )
     for decision in decisions:
         answer = Answer(text="so") if decision.kind == "question" else Answer(accept=True)
         await session.answer(LOCAL, decision.decision, answer, via="test")
@@ -420,6 +430,7 @@ async def test_a_cancelled_question_is_closed_with_its_turn(hub: NativeHub) -> N
 
 
 # Sub-agents
+
 
 async def test_each_kind_of_subagent_does_its_task(hub: NativeHub, model: Recording, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("found me\n")
@@ -473,6 +484,7 @@ async def test_cancel_ends_subagents(hub: NativeHub) -> None:
 
 
 # What is told
+
 
 async def test_raw_parts_are_recorded_where_the_session_wants_them(hub: NativeHub) -> None:
     line = 'raw {"native": 1}\nsay hi'

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
+from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import InvalidRequest, Unsupported
 from dragoman.hub.events import (
     Answer,
@@ -19,7 +20,6 @@ from dragoman.hub.events import (
     PromptSubmitted,
     SettingsChanged,
 )
-from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
 from dragoman.hub.turns import TurnContext, TurnFailed
@@ -73,9 +73,7 @@ class NativeAgent:
     driver: Driver | None = None
     hooks: Hooks | None = None
 
-    def __init__(
-        self, session: Session, models: Models, tools: Sequence[Tool], settings: NativeSettings
-    ) -> None:
+    def __init__(self, session: Session, models: Models, tools: Sequence[Tool], settings: NativeSettings) -> None:
         self._session = session
         self._models = models
         self._tools = tools

@@ -1,4 +1,4 @@
-"""Running the tools that a model calls: each call becomes one ``tool.called`` and one ``tool.ended``, whatever happens."""
+"""Running the tools that a model calls: each call becomes one ``tool.called`` and one ``tool.ended``, come what may."""
 
 from __future__ import annotations
 
@@ -139,19 +139,21 @@ class CallRunner:
         except ToolDenied as denied:
             problem = Problem(code="denied", message=str(denied), source="permissions")
             return self._ended(made, "denied", output=denied.output, problem=problem)
-        except (ToolFailed, PathInvalid, UrlInvalid) as failed:
-            return self._ended(made, "error", problem=Problem(code="tool_failed", message=str(failed)))
-        except (PathBlocked, UrlBlocked) as blocked:
-            problem = Problem(code="blocked", message=str(blocked), source="permissions")
-            return self._ended(made, "error", problem=problem)
-        except OSError as failed:
-            return self._ended(made, "error", problem=Problem(code="tool_failed", message=_words(failed)))
-        except Exception:
-            log.exception("tool %s of session %s failed unexpectedly", made.tool, self._turn.session.id)
-            problem = Problem(code="internal", message=f"{made.tool} failed unexpectedly; the server's log says why")
-            return self._ended(made, "error", problem=problem)
+        except Exception as failure:  # noqa: BLE001  whatever it is, the call has a result and the turn goes on
+            return self._ended(made, "error", problem=self._problem(made, failure))
         detail = result.detail if result.text is None else {**result.detail, MODEL_TEXT: result.text}
         return self._ended(made, "ok", output=result.output, detail=detail)
+
+    def _problem(self, made: CallMade, failure: Exception) -> Problem:
+        """What the model and the clients see of a failed tool."""
+        if isinstance(failure, PathBlocked | UrlBlocked):
+            return Problem(code="blocked", message=str(failure), source="permissions")
+        if isinstance(failure, ToolFailed | PathInvalid | UrlInvalid):
+            return Problem(code="tool_failed", message=str(failure))
+        if isinstance(failure, OSError):
+            return Problem(code="tool_failed", message=_words(failure))
+        log.error("tool %s of session %s failed", made.tool, self._turn.session.id, exc_info=failure)
+        return Problem(code="internal", message=f"{made.tool} failed unexpectedly; the server's log says why")
 
     def _ended(
         self,

@@ -1,4 +1,4 @@
-"""Shortening a conversation that grows beyond its model: the older part is summed up, the newest stays word for word."""
+"""Shortening a conversation that grows beyond its model: the older part is summed up, the newest stays as it is."""
 
 from __future__ import annotations
 

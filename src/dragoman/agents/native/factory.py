@@ -22,13 +22,17 @@ log = logging.getLogger("dragoman.native")
 class NativeFactory:
     """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
 
-    ``search_key`` gives the key of a service that searches the web (``brave``, ``exa``).
+    ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None.
     """
 
     kind = "native"
 
     def __init__(
-        self, models: Models, settings: NativeSettings, *, search_key: Callable[[str], str | None] = lambda _service: None
+        self,
+        models: Models,
+        settings: NativeSettings,
+        *,
+        search_key: Callable[[str], str | None] = lambda _service: None,
     ) -> None:
         self._models = models
         self._settings = settings

@@ -147,7 +147,9 @@ class Conversation:
             self._restart([UserMessage(summary_text(fact.summary)), *tail])
             self._entries += since
             self._current = since[-1] if since and isinstance(since[-1], _Answer) else None
-            self._calls.update((call.call, answer) for answer in since if isinstance(answer, _Answer) for call in _open(answer))
+            self._calls.update(
+                (call.call, answer) for answer in since if isinstance(answer, _Answer) for call in _open(answer)
+            )
 
     def _reset(self, _: HistoryReset) -> None:
         self._restart([])

@@ -107,7 +107,6 @@ async def call_model(
                 async for event in stream:
                     shown = shown or not isinstance(event, RawReceived)
                     await on_event(event)
-            return
         except ProviderFailed as failure:
             delay = _delay(failure, tried, limits)
             if shown or delay is None:
@@ -115,6 +114,8 @@ async def call_model(
             on_retry(failure, delay)
             await asyncio.sleep(delay)
             tried += 1
+        else:
+            return
 
 
 def _delay(failure: ProviderFailed, tried: int, limits: TurnLimits) -> float | None:
@@ -124,4 +125,4 @@ def _delay(failure: ProviderFailed, tried: int, limits: TurnLimits) -> float | N
     asked = failure.retry_after or 0.0
     if asked > limits.retry_longest:
         return None
-    return max(limits.retry_first * 2**tried, asked)
+    return max(limits.retry_first * float(2**tried), asked)

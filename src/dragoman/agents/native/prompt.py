@@ -19,9 +19,9 @@ MEMORY_LIMIT = 32_000
 _SELF = """\
 You are an agent in dragoman: you work in a folder of the person's machine, with tools, and answer them.
 
-Work in steps: look before you change, change no more than was asked, and check what you did. Say what you found or did \
-in plain words; be brief. When something is unclear and guessing would cost more than asking, ask. Never say that you \
-did something that you did not do, and never invent a result.
+Work in steps: look before you change, change no more than was asked, and check what you did. Say what you found or \
+did in plain words; be brief. When something is unclear and guessing would cost more than asking, ask. Never say that \
+you did something that you did not do, and never invent a result.
 
 Call several tools at once when they do not depend on each other. When a call is refused, do not try to reach the same \
 by another way: say what you would have done, and why."""
@@ -56,8 +56,6 @@ def system_prompt(cwd: Path, tools: Iterable[ToolSpec], *, mode: str, memory: st
 def subagent_prompt(agent_type: str, cwd: Path, today: date) -> str:
     """A sub-agent's system prompt."""
     return "\n\n".join([_SUBAGENT[agent_type], _SUBAGENT_RULES, _surroundings(cwd, today)])
-
-
 
 
 def project_memory(guard: PathGuard, root: Path) -> str | None:

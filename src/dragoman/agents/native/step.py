@@ -64,9 +64,7 @@ class Reached(msgspec.Struct, frozen=True):
 class StepRunner:
     """Runs one step. Make one per step; ``run`` once."""
 
-    def __init__(
-        self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, taken_ids: set[str]
-    ) -> None:
+    def __init__(self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, taken_ids: set[str]) -> None:
         self._turn = turn
         self._number = number
         self._calls = calls
@@ -121,7 +119,9 @@ class StepRunner:
     async def _run_client_calls(self) -> None:
         """Together: those for one client are a bundle. What is no JSON goes out as the text that it is."""
         calls = [
-            ClientCall(call=made.call, tool=made.tool, input=shown_input(made.arguments), provider_metadata=made.metadata)
+            ClientCall(
+                call=made.call, tool=made.tool, input=shown_input(made.arguments), provider_metadata=made.metadata
+            )
             for made in self._client_calls
         ]
         seconds = self._calls.place.settings.tools.client_seconds
@@ -198,9 +198,7 @@ class StepRunner:
     def _provider_called(self, event: ProviderCallEnded) -> None:
         call = self._ids.get(event.call) or self._unique(event.call)
         turn = self._turn.turn
-        self._turn.record(
-            ToolCalled(call=call, tool=event.tool, input=event.input, turn=turn, executor="provider")
-        )
+        self._turn.record(ToolCalled(call=call, tool=event.tool, input=event.input, turn=turn, executor="provider"))
         status = "error" if event.failed else "ok"
         self._turn.record(ToolEnded(call=call, tool=event.tool, status=status, output=event.output, turn=turn))  # type: ignore[arg-type]
 
@@ -264,5 +262,3 @@ def problem_of(failure: ProviderFailed) -> Problem:
     detail = {"status": failure.status, "error": failure.detail}
     shown = {key: value for key, value in detail.items() if value is not None}
     return Problem(code=f"provider_{failure.cause}", message=str(failure), source="provider", detail=shown or None)
-
-

@@ -38,9 +38,7 @@ _TOOLS: dict[AgentType, tuple[str, ...]] = {
 class Subagents:
     """Starts the sub-agents of one turn."""
 
-    def __init__(
-        self, model: Model, calls: CallRunner, tools: Mapping[str, Tool], settings: NativeSettings
-    ) -> None:
+    def __init__(self, model: Model, calls: CallRunner, tools: Mapping[str, Tool], settings: NativeSettings) -> None:
         self.model = model
         self.calls = calls
         self.tools = tools

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 import msgspec
 
-from .conversation import AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
+from .conversation import Message, ModelRequest, ToolMessage, UserMessage
 from .port import CallMade, Finished, PartClosed, PartGrew, PartOpened, RawReceived, Spent, StreamEvent
 
 MODEL = "demonstration"
@@ -124,7 +124,9 @@ def _play_for(prompt: str) -> _Play:
 def _tools(results: Sequence[ToolMessage]) -> _Say | _Use:
     if not results:
         return _Use((("glob", {"pattern": "*"}), ("bash", {"command": "pwd"})))
-    return _Say(f"{LABEL} I looked for files and asked where we are, both at once. The folder holds:\n\n{_first(results)}")
+    return _Say(
+        f"{LABEL} I looked for files and asked where we are, both at once. The folder holds:\n\n{_first(results)}"
+    )
 
 
 def _permission(results: Sequence[ToolMessage]) -> _Say | _Use:

@@ -9,7 +9,7 @@ import msgspec
 from .tool import Result, ToolContext, ToolInput, Touches
 
 
-class PresentPlanInput(ToolInput):
+class PresentPlanInput(ToolInput, frozen=True):
     """The plan."""
 
     plan: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000, description="The whole plan, in Markdown.")]

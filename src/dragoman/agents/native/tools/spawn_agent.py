@@ -13,7 +13,7 @@ AgentType = Literal["explore", "research", "general"]
 LONGEST_TASK = 20_000
 
 
-class SpawnAgentInput(ToolInput):
+class SpawnAgentInput(ToolInput, frozen=True):
     """What the sub-agent is to do. It sees nothing else of the conversation."""
 
     task: Annotated[
