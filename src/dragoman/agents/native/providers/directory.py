@@ -126,9 +126,10 @@ class ProviderDirectory:
             raise _no_key(entry)
         return self._adapters.get(entry, found.key)
 
-    def search_key(self, service: str) -> str | None:
-        """The key of a service that searches the web (``brave``, ``exa``), if there is one."""
-        return self._keys.find(service, (SEARCH_SERVICES[service],)).key
+    def search_key(self, variable: str) -> str | None:
+        """The key of the service that searches the web with the key of this name (``BRAVE_API_KEY``), if any."""
+        service = next(service for service, named in SEARCH_SERVICES.items() if named == variable)
+        return self._keys.find(service, (variable,)).key
 
     async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
         """US dollars of a model call; None where that is not known."""

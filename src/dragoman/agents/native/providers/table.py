@@ -46,11 +46,12 @@ def _pydantic_ai(api: Api) -> MakeProvider:
     return partial(_import("pydantic_ai", "PydanticAI"), api=api)
 
 
-def _demonstration() -> MakeProvider:
-    demonstration = _import("demonstration", "Demonstration")
+def _ours(module: str, name: str) -> MakeProvider:
+    """One of ours that reaches nobody, and so needs nothing."""
+    ours = _import(module, name)
 
     def make(*, name: str, base_url: str, key: str | None, settings: NativeSettings) -> Provider:  # noqa: ARG001
-        made: Provider = demonstration()
+        made: Provider = ours()
         return made
 
     return make
@@ -61,7 +62,8 @@ ADAPTERS: Mapping[Api, Adapter] = {
     "openai-chat": Adapter(partial(_import, "openai_chat", "OpenAIChat")),
     "anthropic": Adapter(partial(_pydantic_ai, "anthropic"), needs=("pydantic_ai", "anthropic")),
     "google": Adapter(partial(_pydantic_ai, "google"), needs=("pydantic_ai", "google.genai")),
-    "demonstration": Adapter(_demonstration),
+    "scripted": Adapter(partial(_ours, "scripted", "Scripted")),
+    "demonstration": Adapter(partial(_ours, "demonstration", "Demonstration")),
 }
 """Every API of the catalogue."""
 
