@@ -64,7 +64,9 @@ class Reached(msgspec.Struct, frozen=True):
 class StepRunner:
     """Runs one step. Make one per step; ``run`` once."""
 
-    def __init__(self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, is_taken: Callable[[str], bool]) -> None:
+    def __init__(
+        self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, is_taken: Callable[[str], bool]
+    ) -> None:
         self._turn = turn
         self._number = number
         self._calls = calls

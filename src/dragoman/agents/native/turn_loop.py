@@ -185,9 +185,9 @@ class TurnLoop:
             self._session.ids,
         )
         tokens = await self._tokens(messages)
-        done = await compactor.compact(
-            messages, window=self._model.window, tokens=tokens, reason=reason, turn=self._turn.turn
-        )
+        # Who finds it too long has a smaller window than we know of: at most what it did not take.
+        window = min(self._model.window, tokens) if reason == "too_long" else self._model.window
+        done = await compactor.compact(messages, window=window, tokens=tokens, reason=reason, turn=self._turn.turn)
         if done:
             self._counted = None
         return done
