@@ -89,9 +89,8 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """One provider beside, or in place of, a built-in one (``[native.providers.NAME]``)."""
 
     api: str = ""
-    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks; ``scripted`` is no model,
-    and says what the prompt tells it to. Empty: as the built-in
-    one of this name, else ``openai-chat``."""
+    """Which API it speaks: ``openai-chat``, ``openai-responses``, ``anthropic``, ``google``; ``scripted`` is no model,
+    and says what the prompt tells it to. Empty: as the built-in one of this name, else ``openai-chat``."""
 
     base_url: str = ""
     """Where: ``http://127.0.0.1:8000/v1``. Empty: the provider's own."""
