@@ -86,6 +86,7 @@ class _Reading:
         """A person may break a turn off there, or refuse what it wants, and nobody but the agent is asked for it."""
         self._parts: dict[tuple[str, str], bool] = {}
         self._calls: dict[str, ToolCalled | None] = {}
+        self._bundles: dict[str, list[ToolCalled]] = {}
         self._decisions: dict[str, DecisionOpened | None] = {}
         self._live = False
         self._run = 0
@@ -230,6 +231,11 @@ class _Reading:
     def _called(self, fact: ToolCalled) -> None:
         self._need(fact.call not in self._calls, f"call {fact.call} begins twice")
         self._calls[fact.call] = fact
+        if fact.bundle is not None:
+            steps = self._bundles.setdefault(fact.bundle, [])
+            self._need(fact.position == len(steps), f"step {fact.position} of a bundle follows {len(steps)} others")
+            self._need(not steps or steps[0].client == fact.client, "a bundle is run by two clients")
+            steps.append(fact)
 
     def _call_goes_on(self, fact: ToolProgressed | ToolEnded) -> None:
         called = self._calls.get(fact.call)

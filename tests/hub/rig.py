@@ -14,6 +14,7 @@ from dragoman.agents.scripted import ScriptedFactory
 from dragoman.hub.events import (
     Answer,
     AnyFact,
+    Compacted,
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
@@ -91,6 +92,7 @@ class Puppet:
     terminal: Terminal | None = None
     driver: Driver | None = None
     hooks: Hooks | None = None
+    own_tools: Collection[str] = ("own",)
 
     def __init__(self, session: Session, factory: PuppetFactory) -> None:
         self.session = session
@@ -116,6 +118,9 @@ class Puppet:
     def progressed(self, revision: DecisionRevised) -> None:
         self.factory.progress.append(revision)
 
+    async def compact(self) -> None:
+        await self.factory.compacts(self.session)
+
     async def close(self, budget: float) -> None:
         self.factory.closed.append(self.session.id)
 
@@ -125,6 +130,12 @@ async def echo(turn: TurnContext) -> str | None:
     return turn.prompt.text
 
 
+async def shorten(session: Session) -> None:
+    """The simplest compaction."""
+    for phase in ("started", "done"):
+        session.record(Compacted(compaction="c", phase=phase))  # type: ignore[arg-type]
+
+
 class PuppetFactory:
     """Makes puppets, and keeps what they were told. Set ``behave`` before a turn runs."""
 
@@ -132,6 +143,7 @@ class PuppetFactory:
 
     def __init__(self) -> None:
         self.behave: Behaviour = echo
+        self.compacts: Callable[[Session], Awaitable[None]] = shorten
         self.refuses: Exception | None = None
         self.began: list[str] = []
         self.told: list[tuple[DecisionResolved, Answer | None]] = []

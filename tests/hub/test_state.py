@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -212,3 +213,41 @@ def test_every_fact_that_the_checker_counts_moves_the_fold() -> None:
         *("SubagentStarted", "SubagentEnded", "ClientToolsDeclared", "TodosChanged", "Notified"),
         *("ArtifactStored", "CheckpointTaken", "CheckpointRestored", "CheckpointDeleted"),
     }
+
+
+def permitted(answer: Answer, **asked: Any) -> list[str]:
+    """The grants after one permission was answered so, in a log that ends there and in one that is closed."""
+    opened = DecisionOpened(decision="d", text="?", **{"kind": "permission", "detail": {"grant": "run npm"}, **asked})
+    facts = (opened, DecisionResolved(decision="d", outcome="answered", answer=answer))
+    assert after(*facts, SessionClosed(reason="x")).grants == []
+    return after(*facts, HistoryReset()).grants
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked", "grants"),
+    [
+        (Answer(accept=True, scope="session"), {}, ["run npm"]),
+        (Answer(accept=True, scope="read *"), {}, ["read *"]),
+        (Answer(accept=True, scope="once"), {}, []),
+        (Answer(accept=True), {}, []),
+        (Answer(accept=False, scope="session"), {}, []),
+        (Answer(scope="session"), {}, []),
+        (Answer(accept=True, scope="session"), {"detail": {}}, []),
+        (Answer(accept=True, scope="session"), {"detail": {"grant": 7}}, []),
+        (Answer(accept=True, scope="session"), {"kind": "plan"}, []),
+    ],
+)
+def test_a_permission_for_more_than_once_is_kept_until_the_session_ends(
+    answer: Answer, asked: dict[str, Any], grants: list[str]
+) -> None:
+    assert permitted(answer, **asked) == grants
+
+
+def test_a_snapshot_from_before_there_were_grants_and_client_calls_can_be_read() -> None:
+    state = after(ToolCalled(call="c", tool="t", input={"a": 1}))
+    old = msgspec.json.decode(encode_state(state))
+    del old["grants"]
+    for name in ("input", "client", "bundle", "position", "bundle_size"):
+        del old["calls"]["c"][name]
+    read = decode_state(msgspec.json.encode(old))
+    assert (read.grants, read.calls["c"].client) == ([], None)

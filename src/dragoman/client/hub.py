@@ -19,15 +19,26 @@ import asyncio
 import logging
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
 from .errors import ClientClosed, ClientError, ConnectionLost, Refused
 from .hub_connection import ClientOptions, Connection
 from .hub_streams import Attachment, Event, Following, Handler, Message, Stream, TerminalItem
+from .hub_tools import Offer, Tool, ToolError
 
-__all__ = ["Attachment", "ClientOptions", "Event", "Following", "HubClient", "TerminalItem"]
+__all__ = [
+    "Attachment",
+    "ClientOptions",
+    "Event",
+    "Following",
+    "HubClient",
+    "Offer",
+    "TerminalItem",
+    "Tool",
+    "ToolError",
+]
 
 log = logging.getLogger("dragoman.client")
 
@@ -46,6 +57,7 @@ class HubClient:
         self._connection = Connection(f"{_ws(root)}/ws", headers, self.options, self)
         self._followings: dict[str, Following] = {}
         self._attachments: dict[str, Attachment] = {}
+        self._offers: dict[str, Offer] = {}
         self._rows: Callable[[Message], None] | None = None
         self._timers: set[asyncio.TimerHandle] = set()
 
@@ -71,6 +83,8 @@ class HubClient:
             timer.cancel()
         for stream in self._streams():
             await stream.stop()
+        for offer in list(self._offers.values()):
+            await offer.stop()
 
     async def ended(self) -> None:
         """Wait until the client has given up. Raises ``Denied``, or ``ClientClosed``."""
@@ -154,6 +168,18 @@ class HubClient:
         """End that turn, or the open one; returns once it has ended."""
         return await self.request("cancel", session=session, turn=turn)
 
+    async def merge_history(self, session: str, messages: Iterable[Message], *, replace: bool = False) -> Message:
+        """Append messages (``role``, ``content``…) to what the agent knows, or put them in its place."""
+        return await self.request("merge_history", session=session, messages=list(messages), replace=replace)
+
+    async def reset_history(self, session: str) -> Message:
+        """Let later turns see nothing from before."""
+        return await self.request("reset_history", again=True, session=session)
+
+    async def compact(self, session: str) -> Message:
+        """Have the agent shorten its context; returns once it has, or raises ``TimeoutError`` and it goes on."""
+        return await self.request("compact", session=session)
+
     async def type(self, session: str, text: str, *, enter: bool = False) -> None:
         """Type into the terminal."""
         await self.request("input", session=session, text=text, enter=enter)
@@ -211,6 +237,21 @@ class HubClient:
         self.begin(stream)
         return stream
 
+    def tools(self, session: str, tools: Iterable[Tool]) -> Offer:
+        """Tools that this client runs for the session's agent: offered while ``async with`` lasts.
+
+        One offer per session and client: ``ValueError`` for a second.
+        """
+        if session in self._offers:
+            raise ValueError(f"this client offers tools in session {session} already")
+        offer = self._offers[session] = Offer(self, session, tools)
+        return offer
+
+    def forget_tools(self, offer: Offer) -> None:
+        """For offers: it is over."""
+        if self._offers.get(offer.session) is offer:
+            del self._offers[offer.session]
+
     def watch(self, handler: Callable[[Message], None]) -> None:
         """Hand the row of every session, and every row that changes, to ``handler``; all again after a reconnect."""
         self._rows = handler
@@ -258,12 +299,16 @@ class HubClient:
         """Ask for every stream again, each from its place."""
         for stream in self._streams():
             self.begin(stream)
+        for offer in self._offers.values():
+            offer.connected()
         self._ask_rows()
 
     def on_cut(self) -> None:
         """What comes from now on was asked for on another connection."""
         for stream in self._streams():
             stream.cut()
+        for offer in self._offers.values():
+            offer.cut()
 
     def on_message(self, message: Message, size: int) -> None:
         """A message that answers nothing goes to the stream it is for."""
@@ -272,6 +317,8 @@ class HubClient:
             following.events(message["events"], size)
         elif kind in _MARKS and (attachment := self._attachments.get(session)) is not None:
             attachment.mark(message)
+        elif kind in ("calls", "call_over") and (offer := self._offers.get(session)) is not None:
+            offer.received(message)
         elif kind == "session":
             self._row({name: value for name, value in message.items() if name != "type"})
         elif kind in ("gone", "error"):

@@ -145,6 +145,26 @@ class InvalidAnswer(HubError):
     code = "invalid_answer"
 
 
+class UnknownCall(HubError):
+    """No such call is this link's to end: there never was one, or somebody else runs it."""
+
+    code = "unknown_call"
+
+    def __init__(self, call: str) -> None:
+        super().__init__(f"no call {call!r} is yours to end")
+        self.call = call
+
+
+class AlreadyEnded(HubError):
+    """The call has its one result: an earlier one, or it was too late (the turn ended, a limit passed)."""
+
+    code = "already_ended"
+
+    def __init__(self, call: str) -> None:
+        super().__init__(f"call {call!r} has ended already")
+        self.call = call
+
+
 class ConflictingRepeat(HubError):
     """This client message id was used before with other content."""
 

@@ -47,6 +47,27 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hook_values: int = 100_000
     """JSON values in what one hook posts: each costs far more than its length."""
 
+    client_tools: int = 256
+    """Tools that one client link may offer in one session."""
+
+    client_tool_bytes: int = 64 * 1024
+    """Length of one offered tool, as JSON."""
+
+    client_tools_bytes: int = 1024 * 1024
+    """Length of all that one link offers in one session, as JSON."""
+
+    tool_links: int = 64
+    """Client links that may offer tools in one session at once."""
+
+    tool_result_bytes: int = 4 * 1024 * 1024
+    """Length of what a client gives as the result of a tool that it ran, as JSON; for a bundle of all of it."""
+
+    history_messages: int = 10_000
+    """Messages of a history that a client gives at once."""
+
+    history_bytes: int = 8 * 1024 * 1024
+    """Length of such a history, as JSON."""
+
     retention_days: float = 0.0
     """Days after which a closed session's log is dropped; 0 keeps logs for ever."""
 

@@ -15,11 +15,12 @@ import msgspec
 
 from .clock import Clock, IdSource
 from .errors import Closed, Gone, InvalidRequest, StorageUnavailable, UnknownDecision
-from .events import AnyFact, DecisionResolved, Event, PromptSubmitted, PromptTaken, TurnStarted
+from .events import AnyFact, DecisionResolved, Event, PromptSubmitted, PromptTaken, ToolCalled, TurnStarted
 from .events.nesting import MAX_NESTING, nests_too_deep
 from .followers import Follower, Tail, Watchers
 from .journal import Journal, SessionRow, Snapshot
 from .limits import HubLimits
+from .permissions import Principal, Right
 from .state import SessionState, decode_state, encode_state
 from .tasks import TaskOwner
 
@@ -51,6 +52,7 @@ class SessionLog:
         self._asking = 0
         self._watchers = Watchers()
         self._snapshot_at = state.seq
+        self.closing = False
 
     # Reading
 
@@ -63,6 +65,19 @@ class SessionLog:
     def quiet(self) -> bool:
         """Whether all of it is durable and nobody watches."""
         return not (self._pending or len(self._watchers))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is open, or the agent works or asks although none is (at its own terminal)."""
+        return self.state.turn is not None or self.state.status.state in ("working", "prompt")
+
+    def admit(self, principal: Principal, right: Right) -> None:
+        """What every command that changes something asks first. Raises what stands in its way."""
+        principal.check(self.id, right)
+        if self.state.closed is not None or self.closing:
+            raise Closed(self.id)
+        if self.journal.problem is not None:
+            raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
 
     def row(self) -> SessionRow:
         """The index row of what is shown."""
@@ -89,6 +104,16 @@ class SessionLog:
             if not events:
                 raise Gone(self.id, None)
         return events
+
+    async def fact_of(self, key: str) -> AnyFact | None:
+        """The fact with that key, which is durable by then; None if there is none."""
+        seq = await self.seq_of(key)
+        return None if seq is None else await self.fact_at(seq)
+
+    async def fact_at(self, seq: int) -> AnyFact:
+        """The fact at ``seq``, once it is durable."""
+        await self.durable(seq, limit=self.limits.ack_seconds)
+        return (await self.read(seq - 1, 1))[0].fact
 
     async def read_back(self, before: int | None, limit: int) -> list[Event]:
         """The newest events before ``before`` (or the newest of all), in ascending order."""
@@ -230,11 +255,14 @@ def prompt_key(via: str, by: str, client_message_id: str) -> str:
 
 
 def key_of(fact: AnyFact) -> str | None:
-    """What makes a fact findable: a prompt by its message id, a turn by its prompt, an outcome by its decision."""
+    """What makes a fact findable: a prompt by its message id, a turn by its prompt, an outcome by its decision, a
+    client's call by its id."""
     if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
         return prompt_key(fact.via, fact.by, fact.client_message_id)
     if isinstance(fact, DecisionResolved):
         return f"decision:{fact.decision}"
     if isinstance(fact, TurnStarted | PromptTaken):
         return f"turn:{fact.prompt}"
+    if isinstance(fact, ToolCalled) and fact.client is not None:
+        return f"call:{fact.call}"
     return None

@@ -229,6 +229,10 @@ class Agent(Protocol):
     def hooks(self) -> Hooks | None:
         """What takes the agent's hooks, for an agent that has any."""
 
+    @property
+    def own_tools(self) -> Collection[str]:
+        """Names of the tools that it brings along: no client can offer one of the same name."""
+
     async def start(self) -> None:
         """Bring the executor to life (spawn the program…) and record ``agent.started``.
 
@@ -262,6 +266,13 @@ class Agent(Protocol):
         """Some questions of a dialog were answered (``revision.answered``, from the first one on) and others are left.
 
         Durable now. An answer that says nothing stands for a question that was answered elsewhere.
+        """
+
+    async def compact(self) -> None:
+        """Shorten the context now, and record it (``context.compacted``).
+
+        Called while no turn is open, once at a time; ``close`` ends it, and a turn that begins meanwhile is the agent's
+        to hold back. Raises ``Unsupported`` where the agent has no context of ours.
         """
 
     async def close(self, budget: float) -> None:

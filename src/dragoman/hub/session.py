@@ -1,21 +1,22 @@
 """A session: one agent in one folder, with one ordered log and a single writer.
 
-``SessionLog`` is the log with its readers; here are the commands that any client may give, and what an agent may ask.
+``SessionLog`` is the log with its readers, ``HistorySession`` has the commands for the conversation as a whole,
+``ToolSession`` those for tools that clients run; here are all others, and what an agent may ask.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal
 
+from .client_tools import ToolSession
 from .decisions import DecisionWaiters, check_answer, position, spelt_out, take
 from .errors import (
     AlreadyResolved,
     AnsweredAlready,
     Busy,
-    Closed,
     ConflictingRepeat,
     InvalidRequest,
     LimitReached,
@@ -42,8 +43,9 @@ from .events import (
     SettingsChanged,
     TurnStarted,
 )
+from .history import HistorySession
 from .hook_config import check_hook_settings
-from .log import SessionLog, SessionParts, key_of, prompt_key
+from .log import SessionParts, key_of, prompt_key
 from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
 from .state import SessionState
@@ -58,12 +60,11 @@ WhenBusy = Literal["refuse", "queue", "steer"]
 """What ``submit`` does while a turn runs."""
 
 
-class Session(SessionLog):
+class Session(ToolSession, HistorySession):
     """See the module. Made by the registry only."""
 
     def __init__(self, state: SessionState, factory: AgentFactory, parts: SessionParts) -> None:
         super().__init__(state, parts)
-        self.closing = False
         self.recovering: asyncio.Task[None] | None = None
         self._live_count = parts.live_count
         self._factory = factory
@@ -91,19 +92,14 @@ class Session(SessionLog):
         return self.ensure_agent().hooks
 
     @property
-    def busy(self) -> bool:
-        """Whether a turn is open, or the agent works or asks although none is (at its own terminal)."""
-        return self.state.turn is not None or self.state.status.state in ("working", "prompt")
-
-    @property
     def live(self) -> bool:
         """Whether something runs: an executor or a turn."""
         return self.state.executor is not None or self.state.turn is not None
 
     @property
     def idle(self) -> bool:
-        """Whether the session may leave memory: settled, durable, and watched by nobody."""
-        return self.quiet and not (self.state.unsettled or self._turns.running)
+        """Whether the session may leave memory: settled, durable, watched by nobody, and nobody's tools are here."""
+        return self.quiet and not (self.state.unsettled or self._turns.running or self._offers or self.compacting)
 
     # Commands
 
@@ -124,7 +120,7 @@ class Session(SessionLog):
         The same ``client_message_id`` (per dialect and principal) gives one turn however often it is sent, also after a
         restart. Raises ``Busy``, ``Closed``, ``Unsupported``, ``NotRunning``, ``ConflictingRepeat``, ``LimitReached``.
         """
-        self._admit(principal, Right.WRITE)
+        self.admit(principal, Right.WRITE)
         prompt = PromptSubmitted(
             prompt=self.ids(),
             text=text,
@@ -141,7 +137,7 @@ class Session(SessionLog):
         if key is not None:
             if (seq := await self.seq_of(key)) is not None:
                 return await self._repeated(seq, prompt)
-            self._admit(principal, Right.WRITE)  # the session may have been closed meanwhile
+            self.admit(principal, Right.WRITE)  # the session may have been closed meanwhile
         agent.check(prompt)
         self._check_room(prompt, when_busy)
         self._check_live()
@@ -155,7 +151,7 @@ class Session(SessionLog):
 
     async def withdraw(self, principal: Principal, prompt: str) -> None:
         """Take back a prompt that still waits. Raises ``InvalidRequest`` when it does not."""
-        self._admit(principal, Right.WRITE)
+        self.admit(principal, Right.WRITE)
         if all(waiting.prompt != prompt for waiting in self.state.queue):
             raise InvalidRequest(f"prompt {prompt!r} is not waiting")
         await self.acknowledged(self.record(PromptWithdrawn(prompt=prompt, reason="withdrawn", by=principal.id)))
@@ -182,7 +178,7 @@ class Session(SessionLog):
         older one. Raises ``AlreadyResolved`` when someone was first, ``AnsweredAlready`` when that was so for this
         question, ``UnknownDecision``, ``InvalidAnswer`` (it stays open).
         """
-        self._admit(principal, Right.APPROVE)
+        self.admit(principal, Right.APPROVE)
         if decision in self.state.decisions:
             async with self.ensure_agent().answering(decision, answer):
                 event = await self._take_answer(principal, decision, answer, via, question)
@@ -209,7 +205,7 @@ class Session(SessionLog):
 
     async def accepted(self, principal: Principal, client_message_id: str, *, via: str) -> bool:
         """Whether a submission with this client message id was accepted before: sent again, it repeats that one."""
-        self._admit(principal, Right.WRITE)
+        self.admit(principal, Right.WRITE)
         return await self.seq_of(prompt_key(via, principal.id, client_message_id)) is not None
 
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
@@ -217,20 +213,34 @@ class Session(SessionLog):
 
         Raises ``InvalidRequest`` or ``LimitReached`` for a ``stop_config`` or ``start_config`` that cannot be one.
         """
-        self._admit(principal, Right.WRITE)
+        self.admit(principal, Right.WRITE)
         check_hook_settings(changes)
         if WIDENING & changes.keys():
-            self._admit(principal, Right.APPROVE)
+            self.admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
+
+    async def compact(self, principal: Principal) -> None:
+        """Have the agent shorten its context now; returns once that is done, and durable.
+
+        Raises ``Busy`` while a turn is open, ``Unsupported`` when the agent has no context of ours.
+        """
+        self.admit(principal, Right.WRITE)
+        self.check_at_rest()
+        self.compacting = True
+        try:
+            await self.ensure_agent().compact()
+        finally:
+            self.compacting = False
+        await self.durable(self.head, limit=self.limits.ack_seconds)
 
     async def start(self, principal: Principal) -> None:
         """Start the executor (again). Raises ``AlreadyRunning``, ``InvalidRequest`` when it cannot be started."""
-        self._admit(principal, Right.WRITE)
+        self.admit(principal, Right.WRITE)
         self._check_live()
         if self.recovering is not None:
             # What a lost server left running is told from the new program by nothing but time.
             await asyncio.wait({self.recovering})
-            self._admit(principal, Right.WRITE)
+            self.admit(principal, Right.WRITE)
         agent = self.ensure_agent()
         await agent.start()
         try:
@@ -333,13 +343,6 @@ class Session(SessionLog):
 
     # Inside
 
-    def _admit(self, principal: Principal, right: Right) -> None:
-        principal.check(self.id, right)
-        if self.state.closed is not None or self.closing:
-            raise Closed(self.id)
-        if self.journal.problem is not None:
-            raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
-
     def _check_live(self) -> None:
         if not self.live and self._live_count() >= self.limits.live_sessions:
             raise LimitReached(f"{self.limits.live_sessions} sessions run (live_sessions)")
@@ -353,8 +356,7 @@ class Session(SessionLog):
             raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
 
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:
-        await self.durable(seq, limit=self.limits.ack_seconds)
-        first = (await self.read(seq - 1, 1))[0].fact
+        first = await self.fact_at(seq)
         assert isinstance(first, PromptSubmitted)
         if (first.text, first.content, first.attachments) != (again.text, again.content, again.attachments):
             raise ConflictingRepeat(again.client_message_id or "")
@@ -364,21 +366,17 @@ class Session(SessionLog):
 
     async def _turn_of(self, prompt: str) -> str | None:
         """The turn that a prompt began or was taken into, however long ago; None while it waits."""
-        seq = await self.seq_of(f"turn:{prompt}")
-        if seq is None:
+        fact = await self.fact_of(f"turn:{prompt}")
+        if fact is None:
             return None
-        await self.durable(seq, limit=self.limits.ack_seconds)
-        fact = (await self.read(seq - 1, 1))[0].fact
         assert isinstance(fact, TurnStarted | PromptTaken)
         return fact.turn
 
     async def no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
         """What an answer to a decision that is not open is refused with; the outcome is durable by then."""
-        seq = await self.seq_of(f"decision:{decision}")
-        if seq is None:
+        fact = await self.fact_of(f"decision:{decision}")
+        if fact is None:
             return UnknownDecision(decision)
-        await self.durable(seq, limit=self.limits.ack_seconds)
-        fact = (await self.read(seq - 1, 1))[0].fact
         assert isinstance(fact, DecisionResolved)
         return AlreadyResolved(decision, fact.outcome, fact.answer)
 
@@ -395,7 +393,11 @@ class Session(SessionLog):
         if isinstance(fact, DecisionOpened) and fact.expires_at is not None:
             self._expire_later(fact)
 
+    def reserved_tools(self) -> Collection[str]:
+        return self.ensure_agent().own_tools
+
     def _became_durable(self, fact: AnyFact) -> None:
+        super()._became_durable(fact)
         if isinstance(fact, DecisionRevised) and fact.answered is not None and fact.by is not None:
             self._tell(fact.decision, lambda agent: agent.progressed(fact))
         if not isinstance(fact, DecisionResolved):

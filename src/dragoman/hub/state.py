@@ -54,13 +54,18 @@ class OpenTurn(msgspec.Struct):
 
 
 class OpenCall(msgspec.Struct):
-    """A tool call without a result yet."""
+    """A tool call without a result yet. ``client`` and what follows is said of one that a client runs."""
 
     call: str
     tool: str
     seq: int
     at: int
     turn: str | None = None
+    input: Json = None
+    client: str | None = None
+    bundle: str | None = None
+    position: int | None = None
+    bundle_size: int | None = None
 
 
 class Executor(msgspec.Struct):
@@ -134,6 +139,7 @@ class SessionState(msgspec.Struct):
     prompts: int = 0
     hooks: dict[str, int] = {}
     stop_signal: StopSignal | None = None
+    grants: list[str] = []
 
     @property
     def unsettled(self) -> bool:
@@ -217,6 +223,7 @@ def _settings(state: SessionState, fact: SettingsChanged, at: int) -> None:  # n
 
 def _closed(state: SessionState, fact: SessionClosed, at: int) -> None:  # noqa: ARG001
     state.closed = fact.reason
+    state.grants = []
 
 
 def _started(state: SessionState, fact: AgentStarted, at: int) -> None:
@@ -282,7 +289,18 @@ def _turn_ended(state: SessionState, fact: TurnEnded, at: int) -> None:  # noqa:
 
 
 def _called(state: SessionState, fact: ToolCalled, at: int) -> None:
-    state.calls[fact.call] = OpenCall(fact.call, fact.tool, state.seq, at, fact.turn)
+    state.calls[fact.call] = OpenCall(
+        fact.call,
+        fact.tool,
+        state.seq,
+        at,
+        fact.turn,
+        fact.input,
+        fact.client,
+        fact.bundle,
+        fact.position,
+        fact.bundle_size,
+    )
 
 
 def _ended(state: SessionState, fact: ToolEnded, at: int) -> None:  # noqa: ARG001
@@ -311,8 +329,11 @@ def _reserved(state: SessionState, fact: TerminalReserved, at: int) -> None:  # 
 
 
 def _resolved(state: SessionState, fact: DecisionResolved, at: int) -> None:  # noqa: ARG001
-    state.decisions.pop(fact.decision, None)
+    opened = state.decisions.pop(fact.decision, None)
     state.answered.pop(fact.decision, None)
+    grant = granted(opened, fact) if opened is not None else None
+    if grant is not None and grant not in state.grants:
+        state.grants.append(grant)
 
 
 def _said(state: SessionState, fact: MessageAdded, at: int) -> None:  # noqa: ARG001
@@ -344,6 +365,19 @@ def revised(opened: DecisionOpened, fact: DecisionRevised) -> DecisionOpened:
     """The decision with what ``fact`` says anew."""
     changes: dict[str, Any] = {name: value for name in _REVISABLE if (value := getattr(fact, name)) is not None}
     return msgspec.structs.replace(opened, **changes)
+
+
+def granted(opened: DecisionOpened, fact: DecisionResolved) -> str | None:
+    """What a permission, given for more than this once, permits from now on; None where it does not.
+
+    A rule is the answer's own ``scope``. For the scope ``session`` it is what the agent named as ``detail["grant"]``
+    when it asked.
+    """
+    answer = fact.answer
+    if opened.kind != "permission" or answer is None or not answer.accept or answer.scope in (None, "", "once"):
+        return None
+    grant = opened.detail.get("grant") if answer.scope == "session" else answer.scope
+    return grant if isinstance(grant, str) else None
 
 
 _REVISABLE = (

@@ -185,6 +185,12 @@ async def test_every_write_needs_its_right(rig: Rig, session: Session, monkeypat
         "keys": {"keys": ["Enter"]},
         "resize": {"cols": 80, "rows": 24},
         "signal": {"signal": "INT"},
+        "reset_history": {},
+        "merge_history": {"messages": []},
+        "compact": {},
+        "declare_tools": {"tools": []},
+        "end_tool": {"call": "c"},
+        "end_tools": {"bundle": "b", "results": []},
     }
     for op, fields in refused.items():
         assert (await asked(link, op, session=session.id, **fields))["code"] == "not_permitted", op
@@ -206,6 +212,10 @@ async def test_a_session_out_of_sight_is_unknown_to_every_message(rig: Rig, sess
         "resize": {"cols": 80, "rows": 24},
         "signal": {"signal": "INT"},
         "input": {"text": "x"},
+        "merge_history": {"messages": []},
+        "declare_tools": {"tools": []},
+        "end_tool": {"call": "c"},
+        "end_tools": {"bundle": "b", "results": []},
     }
     for kind in MESSAGES:
         op = kind.__struct_config__.tag

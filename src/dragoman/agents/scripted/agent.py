@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 import msgspec
 
 from dragoman.hub.decisions import DecisionClosed
-from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.errors import InvalidRequest, Unsupported
 from dragoman.hub.events import (
     Answer,
     DecisionOpened,
@@ -72,6 +72,7 @@ class ScriptedAgent:
     terminal: Terminal | None = None
     driver: Driver | None = None
     hooks: Hooks | None = None
+    own_tools: Collection[str] = ()
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -91,6 +92,10 @@ class ScriptedAgent:
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
         """Only its own turns open decisions, and those wait themselves."""
+
+    async def compact(self) -> None:
+        """A script sees nothing of what came before."""
+        raise Unsupported("a scripted agent has no context")
 
     async def close(self, budget: float) -> None:
         """Nothing to end: the turn's task was cancelled before."""

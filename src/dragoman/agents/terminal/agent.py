@@ -119,6 +119,8 @@ class TerminalFactory:
 class TerminalAgent:
     """One session's program. Implements the hub's ``Agent`` and the terminal's ``TerminalUser``."""
 
+    own_tools: Collection[str] = ()
+
     def __init__(self, session: Session, factory: TerminalFactory) -> None:
         self._session = session
         self._factory = factory
@@ -284,6 +286,9 @@ class TerminalAgent:
         if self.driver is None:
             raise Unsupported("no agent driver configured")
         return self.driver
+
+    async def compact(self) -> None:
+        raise Unsupported("the program keeps its own context")
 
     async def close(self, budget: float) -> None:
         if self._over.is_set():

@@ -187,6 +187,21 @@ class Commands:
         found = await self.session(principal, session)
         return Cancelled(await found.cancel(principal, body.turn, via=VIA))
 
+    # The conversation as a whole
+
+    async def reset_history(self, principal: Principal, session: str) -> At:
+        found = await self.session(principal, session)
+        return At((await found.reset_history(principal)).seq)
+
+    async def merge_history(self, principal: Principal, session: str, body: ask.HistoryBody) -> At:
+        found = await self.session(principal, session)
+        return At((await found.merge_history(principal, body.messages, replace=body.replace, via=VIA)).seq)
+
+    async def compact(self, principal: Principal, session: str) -> At:
+        found = await self.session(principal, session)
+        await found.compact(principal)
+        return At(found.shown.seq)
+
     # The terminal: these wait for nothing, so that what is typed stays in order
 
     def type_in(self, principal: Principal, session: Session, body: ask.InputBody) -> Typed:

@@ -17,6 +17,7 @@ STATUS: dict[str, int] = {
     "unknown_session": 404,
     "unknown_turn": 404,
     "unknown_decision": 404,
+    "unknown_call": 404,
     "not_found": 404,
     "method_not_allowed": 405,
     "busy": 409,
@@ -24,6 +25,7 @@ STATUS: dict[str, int] = {
     "already_running": 409,
     "not_running": 409,
     "already_resolved": 409,
+    "already_ended": 409,
     "conflicting_repeat": 409,
     "gone": 410,
     "too_large": 413,
@@ -118,10 +120,10 @@ def check_json(value: object, depth: int) -> None:
     raise InvalidRequest(f"the JSON is nested over {depth} levels deep (json_depth)")
 
 
-def check_json_bytes(size: int, limit: int) -> None:
+def check_json_bytes(size: int, limit: int, name: str = "json_bytes") -> None:
     """Raise ``LimitReached`` for a message whose own JSON may be larger than the named limit."""
     if size > limit:
-        raise LimitReached(f"a message with JSON of its own is limited to {limit} bytes (json_bytes)")
+        raise LimitReached(f"a message with JSON of its own is limited to {limit} bytes ({name})")
 
 
 def _inside(value: object) -> list[object]:

@@ -28,6 +28,7 @@ from .replies import Empty, Hello, Limits
 from .ring import Ring
 from .streams import raw_input
 from .subscriptions import Subscriptions
+from .tools import LinkTools
 
 if TYPE_CHECKING:
     from .dialect import HubDialect
@@ -55,6 +56,7 @@ class HubLink:
         self._heartbeat: bytes | None = None
         self._ring = Ring(wire.wake)
         self.streams: Subscriptions = Subscriptions(dialect, principal, self._ring)
+        self.tools: LinkTools = LinkTools(dialect, principal, self._ring)
         self._load = 0
         self._gone = False
         self._outbox.put(frame(self._hello()))
@@ -73,6 +75,8 @@ class HubLink:
             asked = ask.decode(message)
             if isinstance(asked, ask.OWN_JSON):
                 check_json_bytes(len(message.encode()), self._settings.json_bytes)
+            elif isinstance(asked, ask.LARGE_JSON):
+                check_json_bytes(len(message.encode()), self._settings.large_json_bytes, "large_json_bytes")
         except HubError as error:
             self._outbox.put(error_frame(ask.id_in(message), problem_of(error)))
         except (ValueError, RecursionError) as error:
@@ -93,6 +97,7 @@ class HubLink:
         if not self._gone:
             self._gone = True
             self.streams.end()
+            self.tools.end()
             self._dialect.forget(self)
 
     # For the dialect
@@ -105,6 +110,7 @@ class HubLink:
     def row_changed(self, row: SessionRow) -> None:
         """A session's row is new."""
         self.streams.row_changed(row)
+        self.tools.row_changed(row)
 
     # In
 
@@ -167,6 +173,7 @@ class HubLink:
             self._outbox.put(made)
             self._wire.wake()
             self.streams.begin()
+            self.tools.begin()
 
     def _raw(self, message: bytes) -> None:
         parsed = raw_input(message)
@@ -239,5 +246,11 @@ _LATER: dict[type, Callable[[HubLink, Any], Awaitable[msgspec.Struct]]] = {
     ask.CheckProviders: lambda link, asked: link.commands.providers.status(link.principal, verify=asked.verify),
     ask.SetKey: lambda link, asked: link.commands.providers.set_key(link.principal, asked.provider, asked.key),
     ask.ForgetKey: lambda link, asked: link.commands.providers.forget_key(link.principal, asked.provider),
+    ask.ResetHistory: lambda link, asked: link.commands.reset_history(link.principal, asked.session),
+    ask.MergeHistory: lambda link, asked: link.commands.merge_history(link.principal, asked.session, asked),
+    ask.Compact: lambda link, asked: link.commands.compact(link.principal, asked.session),
+    ask.DeclareTools: lambda link, asked: link.tools.declare(asked),
+    ask.EndTool: lambda link, asked: link.tools.end_tool(asked),
+    ask.EndTools: lambda link, asked: link.tools.end_tools(asked),
 }
 """What waits: for the disk, a program, a turn."""

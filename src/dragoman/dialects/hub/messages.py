@@ -11,7 +11,8 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from dragoman.hub.events import Answer, Json
+from dragoman.hub.events import Answer, HistoryMessage, Json
+from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.session import WhenBusy
 
 PROTOCOL = 1
@@ -76,6 +77,32 @@ class SettingsBody(Body, frozen=True, kw_only=True):
     """Settings to change; null removes one."""
 
     settings: dict[str, Json]
+
+
+class HistoryBody(Body, frozen=True, kw_only=True):
+    """A history to append to what is known, or (``replace``) to put in its place."""
+
+    messages: tuple[HistoryMessage, ...]
+    replace: bool = False
+
+
+class OfferedTool(Body, frozen=True, kw_only=True):
+    """A tool that the link would run. ``parameters`` is the JSON schema of its input, an object."""
+
+    name: str
+    description: str = ""
+    parameters: Json = {}
+
+
+class CallEnd(Body, frozen=True, kw_only=True):
+    """What became of a call. ``error`` says why it failed; artifacts are ids of what is stored."""
+
+    call: Name
+    status: ToolStatus = "ok"
+    output: Json = None
+    error: str | None = None
+    artifacts: tuple[Name, ...] = ()
+    detail: dict[str, Json] = {}
 
 
 class InputBody(Body, frozen=True, kw_only=True):
@@ -264,6 +291,41 @@ class ChangeSettings(SettingsBody, frozen=True, kw_only=True, tag_field="op", ta
     id: RequestId = None
 
 
+class ResetHistory(OnSession, frozen=True, kw_only=True, tag="reset_history"):
+    """Let later turns see nothing from before."""
+
+
+class MergeHistory(HistoryBody, frozen=True, kw_only=True, tag_field="op", tag="merge_history"):
+    """Give the session a history."""
+
+    session: Name
+    id: RequestId = None
+
+
+class Compact(OnSession, frozen=True, kw_only=True, tag="compact"):
+    """Have the agent shorten its context."""
+
+
+class DeclareTools(OnSession, frozen=True, kw_only=True, tag="declare_tools"):
+    """Offer tools that this link runs, in place of what it offered there before."""
+
+    tools: tuple[OfferedTool, ...]
+
+
+class EndTool(CallEnd, frozen=True, kw_only=True, tag_field="op", tag="end_tool"):
+    """Give a call its one result."""
+
+    session: Name
+    id: RequestId = None
+
+
+class EndTools(OnSession, frozen=True, kw_only=True, tag="end_tools"):
+    """End a whole bundle; a step without a result was not run."""
+
+    bundle: Name
+    results: tuple[CallEnd, ...]
+
+
 class Attach(OnSession, frozen=True, kw_only=True, tag="attach"):
     """Stream raw output from ``offset`` on (without one: from the end). ``screen`` adds the picture to the reply and
     starts the stream where the picture ends."""
@@ -359,6 +421,12 @@ ClientMessage = (
     | AnswerDecision
     | Cancel
     | ChangeSettings
+    | ResetHistory
+    | MergeHistory
+    | Compact
+    | DeclareTools
+    | EndTool
+    | EndTools
     | Attach
     | Detach
     | Input
@@ -382,8 +450,11 @@ _decoder: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessa
 HEAVY = (Events, Newest, GetSnapshot, Screen, Tape)
 """What may have a large answer."""
 
-OWN_JSON = (CreateBody, SettingsBody, AnswerBody)
+OWN_JSON = (CreateBody, SettingsBody, AnswerBody, DeclareTools)
 """What holds JSON of the client's own, which is limited more tightly (``json_bytes``)."""
+
+LARGE_JSON = (HistoryBody, CallEnd, EndTools)
+"""What holds more of it (``large_json_bytes``)."""
 
 
 class _OnlyId(msgspec.Struct, frozen=True):

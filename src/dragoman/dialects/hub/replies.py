@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.hub.events import Event
+from dragoman.hub.events import Event, Json
 from dragoman.hub.ports import CursorPosition, ScreenSnapshot, StyledRun
 from dragoman.hub.providers import ProviderEntry, ProviderStatus
 
@@ -104,6 +104,22 @@ class Cancelled(msgspec.Struct, frozen=True):
     turn: str
 
 
+class RejectedTool(msgspec.Struct, frozen=True):
+    """A tool that was not taken, and why."""
+
+    name: str
+    reason: str
+
+
+class DeclaredTools(msgspec.Struct, frozen=True):
+    """These tools can be called while the link lives; ``client`` is how the log names it."""
+
+    seq: int
+    client: str
+    accepted: tuple[str, ...]
+    rejected: tuple[RejectedTool, ...]
+
+
 class Typed(msgspec.Struct, frozen=True):
     """How many bytes went to the program."""
 
@@ -170,6 +186,7 @@ Result = (
     | NewestEvents
     | Submitted
     | Cancelled
+    | DeclaredTools
     | Typed
     | Picture
     | Attached
@@ -210,6 +227,30 @@ class Gone(msgspec.Struct, frozen=True, tag="gone"):
 
     session: str
     stream: Literal["events", "output"]
+
+
+class CallToRun(msgspec.Struct, frozen=True):
+    """One call of a tool that the link runs."""
+
+    call: str
+    tool: str
+    input: Json
+
+
+class Calls(msgspec.Struct, frozen=True, kw_only=True, tag="calls"):
+    """Run these one after the other, then end them: one with ``end_tool``, a ``bundle`` with ``end_tools``."""
+
+    session: str
+    turn: str | None
+    bundle: str | None
+    calls: tuple[CallToRun, ...]
+
+
+class CallOver(msgspec.Struct, frozen=True, tag="call_over"):
+    """That call has its result, from the link or without it: no other is taken."""
+
+    session: str
+    call: str
 
 
 class Skipped(msgspec.Struct, frozen=True, tag="skipped"):

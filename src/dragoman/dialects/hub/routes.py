@@ -156,6 +156,18 @@ async def _cancel(call: Call) -> msgspec.Struct:
     return await call.commands.cancel(call.principal, call.session, call.body)
 
 
+async def _reset_history(call: Call) -> msgspec.Struct:
+    return await call.commands.reset_history(call.principal, call.session)
+
+
+async def _merge_history(call: Call) -> msgspec.Struct:
+    return await call.commands.merge_history(call.principal, call.session, call.body)
+
+
+async def _compact(call: Call) -> msgspec.Struct:
+    return await call.commands.compact(call.principal, call.session)
+
+
 async def _tape(call: Call) -> Response:
     session = await call.commands.session(call.principal, call.session)
     piece = call.commands.tape(call.principal, session, call.query)
@@ -226,6 +238,9 @@ ROUTES: tuple[Route, ...] = (
     _on("DELETE", "/sessions/{session}/prompts/{prompt}", "Take back a prompt that waits", _withdraw, At),
     _on("POST", "/sessions/{session}/decisions/{decision}", "Answer a decision", _answer, At, body=ask.AnswerBody),
     _on("POST", "/sessions/{session}/cancel", "End a turn", _cancel, Cancelled, body=ask.CancelBody),
+    _on("POST", "/sessions/{session}/history", "Give it a history", _merge_history, At, body=ask.HistoryBody),
+    _on("DELETE", "/sessions/{session}/history", "Later turns see nothing from before", _reset_history, At),
+    _on("POST", "/sessions/{session}/compact", "Have the agent shorten its context", _compact, At),
     _on(
         "GET",
         "/sessions/{session}/tape",
@@ -308,6 +323,8 @@ class _Endpoint:
             return _error(invalid(error))
         if isinstance(body, ask.OWN_JSON):
             check_json_bytes(len(raw), self._dialect.settings.json_bytes)
+        elif isinstance(body, ask.LARGE_JSON):
+            check_json_bytes(len(raw), self._dialect.settings.large_json_bytes, "large_json_bytes")
         call = Call(
             self._dialect.commands, request.scope[_PRINCIPAL], request.path_params, query, body, request.headers
         )

@@ -20,6 +20,9 @@ class HubDialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     json_depth: int = 64
     """Levels of lists and objects in such JSON."""
 
+    large_json_bytes: int = 1024 * 1024
+    """A message or body that brings a history, or results of tools."""
+
     reply_backlog: int = 1024 * 1024
     """Replies that wait for a client that does not read, before its messages are left in the socket."""
 
@@ -34,6 +37,9 @@ class HubDialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     attachments: int = 64
     """Terminals one link may be attached to."""
+
+    tool_sessions: int = 64
+    """Sessions in which one link may offer tools."""
 
     fetches: int = 4
     """Reads from the journal, and frames made from them, that one link may hold at once."""

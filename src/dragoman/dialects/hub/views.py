@@ -33,8 +33,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is true of a session at cursor ``seq``: following after it leaves no gap and no overlap.
 
     ``status`` is the same word as in lists, ``state`` what the agent itself is doing. ``queue`` holds the prompts that
-    wait, ``decisions`` what waits for a human, ``calls`` the tool calls without a result, all oldest first. ``options``
-    shows an environment by its names only.
+    wait, ``decisions`` what waits for a human, ``calls`` the tool calls without a result, all oldest first, ``grants``
+    what is permitted until the session ends. ``options`` shows an environment by its names only.
     """
 
     session: str
@@ -62,6 +62,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     decisions: tuple[DecisionOpened, ...]
     prompts: int
     hooks: dict[str, int]
+    grants: tuple[str, ...]
 
 
 class JoinedEvent(msgspec.Struct, frozen=True):
@@ -129,6 +130,7 @@ def show_state(state: SessionState) -> Snapshot:
         decisions=tuple(state.decisions.values()),
         prompts=state.prompts,
         hooks=state.hooks,
+        grants=tuple(state.grants),
     )
 
 

@@ -15,8 +15,9 @@ ToolStatus = Literal["ok", "error", "denied", "interrupted"]
 class ToolCalled(Fact, frozen=True, tag="tool.called"):
     """A tool call begins. ``call`` is its id, the same for every detector that sees it.
 
-    Calls that a client must run as one carry the same ``bundle``, in ``position`` order; ``bundle_size`` says how many
-    there are. ``dynamic`` marks a tool that was found at run time (MCP).
+    Calls that a client must run as one carry the same ``bundle``, in ``position`` order, from 0; ``bundle_size`` says
+    how many there are. ``client`` is the client link that runs it, where ``executor`` is ``client``. ``dynamic`` marks
+    a tool that was found at run time (MCP).
     """
 
     call: str
@@ -33,6 +34,7 @@ class ToolCalled(Fact, frozen=True, tag="tool.called"):
     invalid: bool = False
     problem: Problem | None = None
     provider_metadata: Json = None
+    client: str | None = None
 
 
 class ToolProgressed(Fact, frozen=True, tag="tool.progressed"):
@@ -82,8 +84,12 @@ class SubagentEnded(Fact, frozen=True, tag="subagent.ended"):
 
 
 class ClientToolsDeclared(Fact, frozen=True, tag="client_tools.declared"):
-    """A client offered tools of its own; what was taken and what was refused, and why."""
+    """A client offered tools of its own; what was taken and what was refused, and why.
+
+    They can be called while the link ``client`` lives, and take the place of what it offered before.
+    """
 
     by: str
     accepted: tuple[Json, ...]
     rejected: tuple[Json, ...] = ()
+    client: str | None = None
