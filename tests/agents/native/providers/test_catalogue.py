@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from dragoman.agents.native.providers.catalogue import DEMONSTRATION, REMOTE, CatalogueEntry, catalogue, ollama_url
+from dragoman.agents.native.providers.proxy import proxy_for
 from dragoman.agents.native.settings import NativeSettings, ProviderSettings
 from dragoman.hub.errors import InvalidRequest
 
@@ -123,3 +124,22 @@ def test_a_wrong_address_in_the_environment_is_left_with_a_warning(caplog: pytes
 )
 def test_ollama_is_where_its_own_variable_says_if_that_is_here(given: str, url: str | None) -> None:
     assert ollama_url({"OLLAMA_HOST": given}) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("https://api.example/v1", "http://proxy.example:3128"),
+        ("https://inside.example/v1", None),
+        ("http://plain.example/v1", None),
+        ("http://127.0.0.1:1/v1", None),
+        ("https://me.localhost/v1", None),
+        ("https://[::1]/v1", None),
+    ],
+)
+def test_a_proxy_is_for_what_is_not_here(url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "inside.example")
+    assert proxy_for(url) == proxy

@@ -321,9 +321,9 @@ async def test_only_what_can_have_a_key_is_given_one(make: Make) -> None:
 
 async def test_search_services_have_keys_too(make: Make) -> None:
     directory = make({"BRAVE_API_KEY": "env"})
-    assert (directory.search_key("brave"), directory.search_key("exa")) == ("env", None)
+    assert (directory.search_key("BRAVE_API_KEY"), directory.search_key("EXA_API_KEY")) == ("env", None)
     await directory.set_key("exa", "stored")
-    assert directory.search_key("exa") == "stored"
+    assert directory.search_key("EXA_API_KEY") == "stored"
     assert await directory.forget_key("exa") is True
 
 

@@ -126,9 +126,10 @@ class ProviderDirectory:
             raise _no_key(entry)
         return self._adapters.get(entry, found.key)
 
-    def search_key(self, service: str) -> str | None:
-        """The key of a service that searches the web (``brave``, ``exa``), if there is one."""
-        return self._keys.find(service, (SEARCH_SERVICES[service],)).key
+    def search_key(self, variable: str) -> str | None:
+        """The key of a service that searches the web, by the environment's name for it (``BRAVE_API_KEY``)."""
+        service = next((name for name, known in SEARCH_SERVICES.items() if known == variable), variable)
+        return self._keys.find(service, (variable,)).key
 
     async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
         """US dollars of a model call; None where that is not known."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -38,27 +38,34 @@ class Adapter(msgspec.Struct, frozen=True):
         return f"a library is missing: pip install 'dragoman[{self.extra}]'"
 
 
-def _import(module: str, name: str) -> Any:
-    return getattr(import_module(f"{__package__}.{module}"), name)
+def _responses() -> MakeProvider:
+    from .openai_responses import OpenAIResponses  # noqa: PLC0415
+
+    return OpenAIResponses
+
+
+def _chat() -> MakeProvider:
+    from .openai_chat import OpenAIChat  # noqa: PLC0415
+
+    return OpenAIChat
 
 
 def _pydantic_ai(api: Api) -> MakeProvider:
-    return partial(_import("pydantic_ai", "PydanticAI"), api=api)
+    return partial(import_module(f"{__package__}.pydantic").PydanticAI, api=api)
 
 
 def _demonstration() -> MakeProvider:
-    demonstration = _import("demonstration", "Demonstration")
+    from .demonstration import Demonstration  # noqa: PLC0415
 
     def make(*, name: str, base_url: str, key: str | None, settings: NativeSettings) -> Provider:  # noqa: ARG001
-        made: Provider = demonstration()
-        return made
+        return Demonstration()
 
     return make
 
 
 ADAPTERS: Mapping[Api, Adapter] = {
-    "openai-responses": Adapter(partial(_import, "openai_responses", "OpenAIResponses")),
-    "openai-chat": Adapter(partial(_import, "openai_chat", "OpenAIChat")),
+    "openai-responses": Adapter(_responses),
+    "openai-chat": Adapter(_chat),
     "anthropic": Adapter(partial(_pydantic_ai, "anthropic"), needs=("pydantic_ai", "anthropic")),
     "google": Adapter(partial(_pydantic_ai, "google"), needs=("pydantic_ai", "google.genai")),
     "demonstration": Adapter(_demonstration),
