@@ -5,8 +5,18 @@ from __future__ import annotations
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.agents.native.providers.catalogue import DEMONSTRATION, REMOTE, CatalogueEntry, catalogue, ollama_url
+from dragoman.agents.native.providers.catalogue import (
+    DEMONSTRATION,
+    REMOTE,
+    CatalogueEntry,
+    base_url_problem,
+    catalogue,
+    is_this_machine,
+    ollama_url,
+)
 from dragoman.agents.native.providers.proxy import proxy_for
 from dragoman.agents.native.settings import NativeSettings, ProviderSettings
 from dragoman.hub.errors import InvalidRequest
@@ -143,3 +153,14 @@ def test_a_proxy_is_for_what_is_not_here(url: str, proxy: str | None, monkeypatc
     monkeypatch.setenv("https_proxy", "proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", "inside.example")
     assert proxy_for(url) == proxy
+
+
+HOSTS = st.text(alphabet="0123456789abcdef.:[]@/%#?\\ -", max_size=30) | st.text(max_size=20)
+
+
+@given(HOSTS, st.sampled_from(["", "http://", "https://", "ftp://"]))
+def test_no_address_raises_and_ollama_is_only_ever_on_this_machine(host: str, scheme: str) -> None:
+    url = ollama_url({"OLLAMA_HOST": scheme + host})
+    assert url is None or is_this_machine(url)
+    if base_url_problem(scheme + host) is None:
+        is_this_machine(scheme + host)
