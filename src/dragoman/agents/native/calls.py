@@ -146,7 +146,7 @@ class CallRunner:
 
     def _problem(self, made: CallMade, failure: Exception) -> Problem:
         """What the model and the clients see of a failed tool."""
-        if isinstance(failure, PathBlocked | UrlBlocked):
+        if isinstance(failure, PathBlocked | UrlBlocked) or isinstance(failure.__cause__, PathBlocked | UrlBlocked):
             return Problem(code="blocked", message=str(failure), source="permissions")
         if isinstance(failure, ToolFailed | PathInvalid | UrlInvalid):
             return Problem(code="tool_failed", message=str(failure))

@@ -70,9 +70,11 @@ class Conversation:
         """The ``seq`` of the last event taken in."""
         self.reported: dict[str, Json] = {}
         """What ``context.reported`` said last, by part."""
+        self.calls: set[str] = set()
+        """The ids of all calls there ever were; an id means one call in the whole log."""
         self._entries: list[UserMessage | _Answer] = []
         self._waiting: dict[str, PromptSubmitted] = {}
-        self._calls: dict[str, _Answer] = {}
+        self._open_calls: dict[str, _Answer] = {}
         self._current: _Answer | None = None
         self._compacting = 0
 
@@ -119,14 +121,15 @@ class Conversation:
         self._answer().parts.append(kind(fact.text, fact.provider_metadata))
 
     def _called(self, fact: ToolCalled) -> None:
+        self.calls.add(fact.call)
         if fact.parent is not None or fact.executor == "provider":
             return
         answer = self._answer()
         answer.parts.append(Call(fact.call, fact.tool, fact.input, fact.provider_metadata))
-        self._calls[fact.call] = answer
+        self._open_calls[fact.call] = answer
 
     def _ended(self, fact: ToolEnded) -> None:
-        answer = self._calls.pop(fact.call, None)
+        answer = self._open_calls.pop(fact.call, None)
         if answer is not None:
             answer.results[fact.call] = ToolMessage(fact.call, fact.tool, result_text(fact), fact.status != "ok")
 
@@ -134,7 +137,7 @@ class Conversation:
         if fact.outcome in _ENDINGS:
             self._entries.append(UserMessage(_ENDINGS[fact.outcome]))
         self._current = None
-        self._calls.clear()
+        self._open_calls.clear()
 
     def _compacted(self, fact: Compacted) -> None:
         """What came while the summary was written is not part of it, and stays."""
@@ -147,7 +150,7 @@ class Conversation:
             self._restart([UserMessage(summary_text(fact.summary)), *tail])
             self._entries += since
             self._current = since[-1] if since and isinstance(since[-1], _Answer) else None
-            self._calls.update(
+            self._open_calls.update(
                 (call.call, answer) for answer in since if isinstance(answer, _Answer) for call in _open(answer)
             )
 
@@ -164,7 +167,7 @@ class Conversation:
     def _restart(self, messages: Iterable[Message]) -> None:
         """Put these messages in place of all that was known."""
         self._entries, self._current = [], None
-        self._calls.clear()
+        self._open_calls.clear()
         for message in messages:
             if isinstance(message, UserMessage):
                 self._entries.append(message)

@@ -89,8 +89,8 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """One provider beside, or in place of, a built-in one (``[native.providers.NAME]``)."""
 
     api: str = ""
-    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks. Empty: as the built-in
-    one of this name, else ``openai-chat``."""
+    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks; ``scripted`` is no model
+    and says what the prompt tells it to. Empty: as the built-in one of this name, else ``openai-chat``."""
 
     base_url: str = ""
     """Where: ``http://127.0.0.1:8000/v1``. Empty: the provider's own."""
@@ -151,3 +151,4 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     context: ContextLimits = ContextLimits()
     tools: ToolLimits = ToolLimits()
     providers: dict[str, ProviderSettings] = {}
+    """Providers beside the built-in ones, or what is different about one of those, by name."""

@@ -7,7 +7,7 @@ input is complete, and its result as soon as it has one; then the tokens, then t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -64,12 +64,12 @@ class Reached(msgspec.Struct, frozen=True):
 class StepRunner:
     """Runs one step. Make one per step; ``run`` once."""
 
-    def __init__(self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, taken_ids: set[str]) -> None:
+    def __init__(self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, is_taken: Callable[[str], bool]) -> None:
         self._turn = turn
         self._number = number
         self._calls = calls
         self._meter = meter
-        self._taken_ids = taken_ids
+        self._is_taken = is_taken
         self._ids: dict[str, str] = {}
         self._answer = Answer("")
         self._deltas = 0
@@ -249,11 +249,10 @@ class StepRunner:
             self._answer.take(PartClosed(part))
 
     def _unique(self, given: str) -> str:
-        """The provider's id where it is new in this session's turn, else one made from it."""
+        """The provider's id where it is new, else one made from it."""
         unique = given or self._turn.session.ids()
-        while unique in self._taken_ids:
+        while self._is_taken(unique):
             unique = f"{given}-{self._turn.session.ids()[:8]}"
-        self._taken_ids.add(unique)
         return unique
 
 

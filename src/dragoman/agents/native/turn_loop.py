@@ -60,7 +60,7 @@ class TurnLoop:
         self._calls = calls
         self._tools = tools
         self._settings = settings
-        self._ids: set[str] = set()
+        self._parts: set[str] = set()
         self._counted: tuple[int, int] | None = None
 
     async def run(self) -> str | None:
@@ -76,6 +76,12 @@ class TurnLoop:
         line = f"the turn ended after {number} steps, its limit (native.turn.steps)"
         self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
         return text
+
+    def _is_taken(self, part: str) -> bool:
+        """Whether this id names something else already; if not, it does from now on."""
+        taken = part in self._parts or part in self._conversation.calls
+        self._parts.add(part)
+        return taken
 
     def _steered(self) -> bool:
         """Whether somebody said something for this turn that no step has seen."""
@@ -99,7 +105,7 @@ class TurnLoop:
         specs, client_tools = self._offered()
         request = await self._request(messages, specs)
         self._report(request)
-        step = StepRunner(self._turn, number, self._calls, self._model.meter, self._ids)
+        step = StepRunner(self._turn, number, self._calls, self._model.meter, self._is_taken)
         raw = self._session.state.settings.get("raw_parts") is True
         answer = await step.run(Reached(self._model.provider, raw), request, client_tools)
         self._counted = (step.conversation_tokens, len(messages) + 1)

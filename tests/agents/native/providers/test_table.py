@@ -25,7 +25,7 @@ async def test_each_can_be_made_and_closed_unused(api: Api) -> None:
         pytest.skip("this one is not part of this copy")
     assert adapter.problem is None
     made = adapter.load()(name="somebody", base_url="http://127.0.0.1:1/v1", key=SECRET, settings=NativeSettings())
-    assert made.name == ("demonstration" if api == "demonstration" else "somebody")
+    assert made.name == (api if api in ("demonstration", "scripted") else "somebody")
     assert SECRET not in repr(made)
     assert made.searches is (api in ("openai-responses", "anthropic", "google"))
     await made.close()

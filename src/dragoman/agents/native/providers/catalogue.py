@@ -19,7 +19,7 @@ from dragoman.hub.errors import InvalidRequest
 
 log = logging.getLogger("dragoman.providers")
 
-Api = Literal["openai-responses", "openai-chat", "anthropic", "google", "demonstration"]
+Api = Literal["openai-responses", "openai-chat", "anthropic", "google", "scripted", "demonstration"]
 
 DEMONSTRATION = "demonstration"
 """The provider that is no model: offline, and says so."""
@@ -284,10 +284,14 @@ def _api(name: str, given: ProviderSettings) -> Api:
 
 def _usual_models(api: Api) -> tuple[str, ...]:
     """Of whoever speaks an API that cannot be asked in the usual way: those of who made it."""
+    if api == "scripted":
+        return ("scripted",)
     return next((entry.models for entry in REMOTE if entry.api == api), ()) if api in ("anthropic", "google") else ()
 
 
 def _base_url(name: str, api: Api, given: ProviderSettings) -> str:
+    if api == "scripted":
+        return ""
     if not given.base_url:
         for entry in REMOTE[:3]:
             if entry.api == api:

@@ -57,8 +57,20 @@ def _pydantic_ai(api: Api) -> MakeProvider:
 def _demonstration() -> MakeProvider:
     from .demonstration import Demonstration  # noqa: PLC0415
 
+    return _reaching_nobody(Demonstration)
+
+
+def _scripted() -> MakeProvider:
+    from .scripted import Scripted  # noqa: PLC0415
+
+    return _reaching_nobody(Scripted)
+
+
+def _reaching_nobody(ours: Callable[[], Provider]) -> MakeProvider:
+    """One that needs nothing."""
+
     def make(*, name: str, base_url: str, key: str | None, settings: NativeSettings) -> Provider:  # noqa: ARG001
-        return Demonstration()
+        return ours()
 
     return make
 
@@ -68,6 +80,7 @@ ADAPTERS: Mapping[Api, Adapter] = {
     "openai-chat": Adapter(_chat),
     "anthropic": Adapter(partial(_pydantic_ai, "anthropic"), needs=("pydantic_ai", "anthropic")),
     "google": Adapter(partial(_pydantic_ai, "google"), needs=("pydantic_ai", "google.genai")),
+    "scripted": Adapter(_scripted),
     "demonstration": Adapter(_demonstration),
 }
 """Every API of the catalogue."""

@@ -44,7 +44,7 @@ class WebFetch:
                 given.url, hop_seconds=limits.fetch_seconds, body_limit=limits.fetch_bytes
             )
         except (UrlBlocked, UrlInvalid, FetchFailed) as error:
-            raise ToolFailed(str(error)) from None
+            raise ToolFailed(str(error)) from error
         read = await page(document, limit=given.max_length, seconds=limits.page_seconds)
         return Result(_told(document, read))
 
