@@ -5,8 +5,19 @@ from __future__ import annotations
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.agents.native.providers.catalogue import DEMONSTRATION, REMOTE, CatalogueEntry, catalogue, ollama_url
+from dragoman.agents.native.providers.catalogue import (
+    DEMONSTRATION,
+    REMOTE,
+    CatalogueEntry,
+    base_url_problem,
+    catalogue,
+    is_this_machine,
+    ollama_url,
+)
+from dragoman.agents.native.providers.proxy import proxy_for
 from dragoman.agents.native.settings import NativeSettings, ProviderSettings
 from dragoman.hub.errors import InvalidRequest
 
@@ -123,3 +134,33 @@ def test_a_wrong_address_in_the_environment_is_left_with_a_warning(caplog: pytes
 )
 def test_ollama_is_where_its_own_variable_says_if_that_is_here(given: str, url: str | None) -> None:
     assert ollama_url({"OLLAMA_HOST": given}) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("https://api.example/v1", "http://proxy.example:3128"),
+        ("https://inside.example/v1", None),
+        ("http://plain.example/v1", None),
+        ("http://127.0.0.1:1/v1", None),
+        ("https://me.localhost/v1", None),
+        ("https://[::1]/v1", None),
+    ],
+)
+def test_a_proxy_is_for_what_is_not_here(url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "inside.example")
+    assert proxy_for(url) == proxy
+
+
+HOSTS = st.text(alphabet="0123456789abcdef.:[]@/%#?\\ -", max_size=30) | st.text(max_size=20)
+
+
+@given(HOSTS, st.sampled_from(["", "http://", "https://", "ftp://"]))
+def test_no_address_raises_and_ollama_is_only_ever_on_this_machine(host: str, scheme: str) -> None:
+    url = ollama_url({"OLLAMA_HOST": scheme + host})
+    assert url is None or is_this_machine(url)
+    if base_url_problem(scheme + host) is None:
+        is_this_machine(scheme + host)

@@ -122,6 +122,18 @@ async def test_a_local_server_is_taken_before_the_demonstration_and_after_any_ke
         assert await chosen(make(local_servers=(f"{site.url}/v1",))) == ("demonstration", "demonstration")
 
 
+async def test_whoever_has_a_key_never_waits_for_this_machine(make: Make) -> None:
+    async with web({"/v1/models": None}) as site:
+        directory = make({"OPENAI_API_KEY": "o"}, local_servers=(f"{site.url}/v1",), local_seconds=60.0)
+        assert await chosen(directory) == ("openai", "gpt-5.2")
+        assert await chosen(directory, None, "gpt-5.1") == ("openai", "gpt-5.1")
+        assert await chosen(directory, "openai", "gpt-7") == ("openai", "gpt-7")
+        assert await chosen(directory, "demonstration") == ("demonstration", "demonstration")
+        with pytest.raises(ProviderFailed):
+            await directory.choose("groq")
+        assert site.asked == []
+
+
 async def test_settings_choose_and_a_session_chooses_before_them(make: Make) -> None:
     keys = {"OPENAI_API_KEY": "o", "GOOGLE_GENERATIVE_AI_API_KEY": "g"}
     directory = make(keys, provider="openai", model="gpt-5-mini")

@@ -9,8 +9,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.agents.native.providers.local_servers import ANSWER_BYTES, LocalServer, LocalServers
+from dragoman.agents.native.providers.asking import Answer
+from dragoman.agents.native.providers.local_servers import ANSWER_BYTES, LocalServer, LocalServers, listed_models
 
 from .web import Reply, Web, models, web
 
@@ -178,3 +181,20 @@ async def test_a_server_is_shown_its_own_key_and_no_other() -> None:
         await servers.find()
     assert keyed.asked[0][1]["authorization"] == "Bearer its-key"
     assert "authorization" not in other.asked[0][1]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["data", "id", "meta", "n_ctx", "max_model_len", "x"]), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.sampled_from([200, 404]))
+def test_whatever_json_a_stranger_answers_is_a_list_of_models_or_none(value: Any, status: int) -> None:
+    found = listed_models(Answer(status, value, ""))
+    assert found is None or all(model.id and model.context_window >= 0 for model in found)
+    assert found is None or status == 200

@@ -11,6 +11,8 @@ import msgspec
 from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json
 
+from .proxy import proxy_for
+
 if TYPE_CHECKING:
     from aiohttp import StreamReader
 
@@ -28,8 +30,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 async def ask(url: str, *, headers: Mapping[str, str] | None = None, seconds: float, most: int) -> Answer:
-    """GET ``url`` within ``seconds``; of the body at most ``most`` bytes. Follows no redirect and uses no proxy.
-    Raises ``Unanswered``."""
+    """GET ``url`` within ``seconds``, and at most ``most`` bytes of its body; no redirect is followed.
+
+    Raises ``Unanswered``.
+    """
     import aiohttp  # noqa: PLC0415  a quarter of a second, and wanted by servers with native agents only
 
     try:
@@ -38,7 +42,10 @@ async def ask(url: str, *, headers: Mapping[str, str] | None = None, seconds: fl
             # A refused redirect cannot carry the key elsewhere; an encoded body could grow beyond its limit.
             aiohttp.ClientSession(auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()) as session,
             session.get(
-                url, headers={"Accept-Encoding": "identity", **(headers or {})}, allow_redirects=False
+                url,
+                headers={"Accept-Encoding": "identity", **(headers or {})},
+                proxy=proxy_for(url),
+                allow_redirects=False,
             ) as response,
         ):
             body = await _read(response.content, most)

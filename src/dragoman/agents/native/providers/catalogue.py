@@ -169,7 +169,7 @@ def catalogue(settings: NativeSettings, environment: Mapping[str, str]) -> tuple
 def is_this_machine(url: str) -> bool:
     """Whether a URL leads to a loopback address, by number or as ``localhost``."""
     host = urlsplit(url).hostname or ""
-    if host == "localhost":
+    if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

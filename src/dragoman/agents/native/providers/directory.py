@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -82,7 +82,7 @@ class ProviderDirectory:
 
     async def status(self, *, verify: bool = False) -> tuple[ProviderStatus, ...]:
         now = await self._look()
-        return tuple(await asyncio.gather(*(self._status(entry, now, verify=verify) for entry in now.entries)))
+        return tuple(await asyncio.gather(*(self._status(entry, verify=verify) for entry in now.entries)))
 
     async def set_key(self, provider: str, key: str) -> None:
         self._check_has_key(provider)
@@ -99,15 +99,14 @@ class ProviderDirectory:
 
         Raises ``InvalidRequest`` for a name that nobody has, ``ProviderFailed`` for one that cannot be used as it is.
         """
-        now = await self._look()
         named, wanted = (provider or "").strip(), (model or "").strip()
         if named or self._settings.provider:
-            entry = self._named(named or self._settings.provider, now)
+            entry = await self._named(named or self._settings.provider)
             wanted = wanted or self._usual_model(entry, named)
         else:
-            entry = await self._first(now, wanted or self._settings.model, insist=bool(wanted))
+            entry = await self._first(wanted or self._settings.model, insist=bool(wanted))
             wanted = wanted or ("" if entry.demonstration else self._settings.model)
-        problem = self._problem(entry, now)
+        problem = self._problem(entry)
         if problem is not None:
             raise problem
         wanted = wanted or next(iter(await self._models(entry)), "")
@@ -127,8 +126,8 @@ class ProviderDirectory:
         return self._adapters.get(entry, found.key)
 
     def search_key(self, variable: str) -> str | None:
-        """The key of the service that searches the web with the key of this name (``BRAVE_API_KEY``), if any."""
-        service = next(service for service, named in SEARCH_SERVICES.items() if named == variable)
+        """The key of a service that searches the web, by the environment's name for it (``BRAVE_API_KEY``)."""
+        service = next((name for name, known in SEARCH_SERVICES.items() if known == variable), variable)
         return self._keys.find(service, (variable,)).key
 
     async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
@@ -175,8 +174,10 @@ class ProviderDirectory:
             return entry.models
         return tuple(model.id for model in await self._lists.models(entry, found.key))
 
-    def _named(self, name: str, now: Running) -> CatalogueEntry:
-        entry = now.find(name)
+    async def _named(self, name: str) -> CatalogueEntry:
+        """The provider of that name. Looks at this machine only for one that may be there."""
+        entry = next((entry for entry in self._catalogue if entry.id == name and not entry.local), None)
+        entry = entry or (await self._look()).find(name)
         if entry is not None:
             return entry
         port = placed_port(name)
@@ -193,32 +194,43 @@ class ProviderDirectory:
         model, of = self._settings.model, self._settings.provider
         return model if named in ("", of) or (not of and model in entry.models) else ""
 
-    async def _first(self, now: Running, model: str, *, insist: bool) -> CatalogueEntry:
-        """The first that can be used; of those that have ``model``, if any has."""
-        able = [entry for entry in now.entries if self._problem(entry, now) is None]
-        if model:
-            having = [entry for entry in able if model in await self._models(entry)]
-            listing = [entry for entry in now.entries if model in entry.models]
-            if having or listing:
-                return (having or listing)[0]
-        if not able or (insist and able[0].demonstration):
-            raise ProviderFailed("no provider has a key, and no model server runs here", cause="unauthorized")
-        return able[0]
+    async def _first(self, model: str, *, insist: bool) -> CatalogueEntry:
+        """The first that can be used; of those that have ``model``, if any has.
 
-    def _problem(self, entry: CatalogueEntry, now: Running) -> ProviderFailed | None:
+        Looks at this machine only where nobody else will do: who has a key should not wait for a port that hangs.
+        """
+        away = [entry for entry in self._catalogue if not entry.local and not entry.demonstration]
+        found = await self._having(away, model)
+        if found is not None:
+            return found
+        entries = (await self._look()).entries
+        found = await self._having(entries, model) or next((entry for entry in entries if model in entry.models), None)
+        found = found or await self._having(entries, "")
+        if found is None or (insist and found.demonstration):
+            raise ProviderFailed("no provider has a key, and no model server runs here", cause="unauthorized")
+        return found
+
+    async def _having(self, entries: Sequence[CatalogueEntry], model: str) -> CatalogueEntry | None:
+        """The first that can be used, and has that model if one is given."""
+        for entry in entries:
+            if self._problem(entry) is None and (not model or model in await self._models(entry)):
+                return entry
+        return None
+
+    def _problem(self, entry: CatalogueEntry) -> ProviderFailed | None:
         """Why this one cannot be used now."""
         if self._key(entry).source == "missing":
             return _no_key(entry)
-        if entry.local and entry.id not in now.servers:
+        if entry.local and entry.id not in self._now.servers:
             return _not_running(entry.name, entry.base_url)
         if entry.local and not entry.models:
             return ProviderFailed(f"{entry.name} has no models", cause="failed")
         problem = self._adapters.problem(entry.api)
         return ProviderFailed(f"{entry.name}: {problem}") if problem is not None else None
 
-    async def _status(self, entry: CatalogueEntry, now: Running, *, verify: bool) -> ProviderStatus:
+    async def _status(self, entry: CatalogueEntry, *, verify: bool) -> ProviderStatus:
         found = self._key(entry)
-        problem = self._problem(entry, now)
+        problem = self._problem(entry)
         checked: Verification | None = None
         if found.key is not None and not entry.local:
             asked = self._verifier.verify(entry, found.key) if verify else None
@@ -227,7 +239,7 @@ class ProviderDirectory:
         return ProviderStatus(
             id=entry.id,
             ready=problem is None and not refused,
-            verified=checked.verdict == "taken" if checked is not None else entry.id in now.servers,
+            verified=checked.verdict == "taken" if checked is not None else entry.id in self._now.servers,
             key=found.source,
             message=_message(entry, found, problem, checked),
             checked_at=checked.at if checked is not None else self._clock.now(),

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from ipaddress import ip_address
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -19,6 +17,7 @@ from dragoman.hub.events import Json
 
 from .error_answers import answer_failed
 from .port import ProviderFailed
+from .proxy import proxy_for
 from .secret import Secret
 from .sse import LONGEST_EVENT, EventTooLong, SseEvent, SseParser
 
@@ -151,7 +150,7 @@ class Endpoint:
                     url,
                     data=body,
                     headers=self._sent_headers(),
-                    proxy=_proxy(url),
+                    proxy=proxy_for(str(url)),
                     allow_redirects=False,
                 )
         except aiohttp.ConnectionTimeoutError as error:
@@ -207,27 +206,6 @@ def _parsed(base_url: str) -> URL:
     if url.scheme not in {"http", "https"} or not url.host:
         raise ProviderFailed("the provider's base URL is no http or https address", cause="invalid_request")
     return url
-
-
-def _proxy(url: URL) -> URL | None:
-    """The environment's proxy for this URL, never for this machine itself.
-
-    Not aiohttp's ``trust_env``: that would also read ``.netrc``, and refuse a key where it finds one there.
-    """
-    host = url.host or ""
-    found = None if _is_loopback(host) or proxy_bypass(host) else getproxies().get(url.scheme)
-    if not found:
-        return None
-    return URL(found if "://" in found else f"http://{found}")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _network_failed(error: Exception, where: str, limit: float) -> ProviderFailed:

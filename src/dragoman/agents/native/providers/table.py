@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -38,32 +38,50 @@ class Adapter(msgspec.Struct, frozen=True):
         return f"a library is missing: pip install 'dragoman[{self.extra}]'"
 
 
-def _import(module: str, name: str) -> Any:
-    return getattr(import_module(f"{__package__}.{module}"), name)
+def _responses() -> MakeProvider:
+    from .openai_responses import OpenAIResponses  # noqa: PLC0415
+
+    return OpenAIResponses
+
+
+def _chat() -> MakeProvider:
+    from .openai_chat import OpenAIChat  # noqa: PLC0415
+
+    return OpenAIChat
 
 
 def _pydantic_ai(api: Api) -> MakeProvider:
-    return partial(_import("pydantic_ai", "PydanticAI"), api=api)
+    return partial(import_module(f"{__package__}.pydantic").PydanticAI, api=api)
 
 
-def _ours(module: str, name: str) -> MakeProvider:
-    """One of ours that reaches nobody, and so needs nothing."""
-    ours = _import(module, name)
+def _demonstration() -> MakeProvider:
+    from .demonstration import Demonstration  # noqa: PLC0415
+
+    return _reaching_nobody(Demonstration)
+
+
+def _scripted() -> MakeProvider:
+    from .scripted import Scripted  # noqa: PLC0415
+
+    return _reaching_nobody(Scripted)
+
+
+def _reaching_nobody(ours: Callable[[], Provider]) -> MakeProvider:
+    """One that needs nothing."""
 
     def make(*, name: str, base_url: str, key: str | None, settings: NativeSettings) -> Provider:  # noqa: ARG001
-        made: Provider = ours()
-        return made
+        return ours()
 
     return make
 
 
 ADAPTERS: Mapping[Api, Adapter] = {
-    "openai-responses": Adapter(partial(_import, "openai_responses", "OpenAIResponses")),
-    "openai-chat": Adapter(partial(_import, "openai_chat", "OpenAIChat")),
+    "openai-responses": Adapter(_responses),
+    "openai-chat": Adapter(_chat),
     "anthropic": Adapter(partial(_pydantic_ai, "anthropic"), needs=("pydantic_ai", "anthropic")),
     "google": Adapter(partial(_pydantic_ai, "google"), needs=("pydantic_ai", "google.genai")),
-    "scripted": Adapter(partial(_ours, "scripted", "Scripted")),
-    "demonstration": Adapter(partial(_ours, "demonstration", "Demonstration")),
+    "scripted": Adapter(_scripted),
+    "demonstration": Adapter(_demonstration),
 }
 """Every API of the catalogue."""
 
