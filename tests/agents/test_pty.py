@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.agents.terminal import child as child_module
+from dragoman.agents.common import child as child_module
 from dragoman.agents.terminal.pty import Pty, PtyLimits
 from dragoman.hub.errors import InputRefused, InvalidRequest, InvalidSize, LimitReached
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from dragoman.agents.terminal.ending import KillSchedule
-from dragoman.agents.terminal.processes import MARKER, ProcessTable
+from dragoman.agents.common.ending import KillSchedule
+from dragoman.agents.common.processes import MARKER, ProcessTable
 
 from .pty_rig import Run, alive, open_fds, python, until
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.agents.common.processes import pid_start
 from dragoman.agents.terminal import agent as agent_module
 from dragoman.agents.terminal import paced_facts
 from dragoman.agents.terminal.agent import TerminalFactory
-from dragoman.agents.terminal.processes import pid_start
 from dragoman.agents.terminal.settings import TerminalSettings
 from dragoman.hub import registry as registry_module
 from dragoman.hub.clock import SystemClock
@@ -663,7 +663,7 @@ async def test_closing_ends_the_program_within_the_budget(programs: Programs) ->
 
 async def test_a_program_that_cannot_be_ended_in_time_costs_no_more_than_the_budget(make: Make) -> None:
     """Invariant 9: what is told of its end comes when it is true, also after the close."""
-    from dragoman.agents.terminal.ending import KillSchedule
+    from dragoman.agents.common.ending import KillSchedule
 
     programs = await make(schedule=KillSchedule(terminate=0.3, kill=0.8, give_up=3.0))
     session = await programs.create(*python(STUBBORN))

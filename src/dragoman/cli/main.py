@@ -77,6 +77,22 @@ def build_parser() -> Parser:
     )
     send.add_argument("--no-enter", action="store_true", help="terminal: do not press enter after the text")
 
+    providers = commands.add_parser(
+        "providers", help="list the model providers of a server, and keep their keys", allow_abbrev=False
+    )
+    _reaching(providers)
+    providers.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "key", "forget"),
+        default="list",
+        help="list them (the default); keep the key of one, read from a prompt or standard input; forget it",
+    )
+    providers.add_argument("name", nargs="?", metavar="NAME", help="a provider, or brave or exa for web search")
+    providers.add_argument("more", nargs="*", help=argparse.SUPPRESS)  # taken, so that no error repeats a key
+    providers.add_argument("--verify", action="store_true", help="ask each one whether it takes its key")
+    providers.add_argument("--json", action="store_true", help="print one JSON object per provider")
+
     config = commands.add_parser("config", help="print the settings that hold", allow_abbrev=False)
     config.add_argument("--config", metavar="FILE", help="settings file (TOML)")
     return parser

@@ -158,6 +158,24 @@ class HubClient:
         """Type into the terminal."""
         await self.request("input", session=session, text=text, enter=enter)
 
+    async def providers(self) -> list[Message]:
+        """The model providers, in the order in which they are chosen."""
+        found: list[Message] = (await self.request("providers", again=True))["providers"]
+        return found
+
+    async def provider_status(self, *, verify: bool = False) -> list[Message]:
+        """How each of them stands, in the same order. ``verify`` asks them whether they take their keys."""
+        found: list[Message] = (await self.request("provider_status", again=True, verify=verify))["statuses"]
+        return found
+
+    async def set_key(self, provider: str, key: str) -> None:
+        """Keep a provider's key; returns once it is on the server's disk."""
+        await self.request("set_key", again=True, provider=provider, key=key)
+
+    async def forget_key(self, provider: str) -> bool:
+        """Remove it; False when there was none."""
+        return bool((await self.request("forget_key", provider=provider))["removed"])
+
     async def write(self, attachment: Attachment, data: bytes) -> None:
         """Raw input to an attached terminal; returns once it is sent. Raises ``ConnectionLost``."""
         wire, handle = self._connection.wire, attachment.handle

@@ -44,6 +44,10 @@ class HubHttp:
         """Change something. Raises as ``get``."""
         return json.loads((await self._ask("PATCH", path, {}, body)).body)
 
+    async def put(self, path: str, **body: Any) -> Any:
+        """Put something in place. Raises as ``get``."""
+        return json.loads((await self._ask("PUT", path, {}, body)).body)
+
     async def delete(self, path: str) -> Any:
         """Remove something. Raises as ``get``."""
         return json.loads((await self._ask("DELETE", path, {}, None)).body)

@@ -66,6 +66,24 @@ def take(opened: DecisionOpened, given: tuple[Answer, ...], answer: Answer) -> t
     return msgspec.structs.replace(answer, answers=joined), left
 
 
+def spelt_out(opened: DecisionOpened, answer: Answer) -> Answer:
+    """A permission answered by the number of an option, with what that option means.
+
+    An option's value is ``once``, ``session``, ``rule:`` and a rule in the agent's own words, or ``deny``; one without
+    such a value means whatever its agent takes it for, and stays a number.
+    """
+    if opened.kind != "permission" or answer.option is None or answer.accept is not None:
+        return answer
+    value = opened.options[answer.option - 1].value if answer.option <= len(opened.options) else None
+    if value == "deny":
+        return msgspec.structs.replace(answer, accept=False)
+    if value in ("once", "session"):
+        return msgspec.structs.replace(answer, accept=True, scope=value)
+    if value is not None and value.startswith("rule:"):
+        return msgspec.structs.replace(answer, accept=True, scope=value.removeprefix("rule:"))
+    return answer
+
+
 def check_answer(opened: DecisionOpened, answer: Answer) -> None:
     """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean, at its question now."""
     # Options that are still being read cannot be counted yet.

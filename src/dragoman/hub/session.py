@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
-from .decisions import DecisionWaiters, check_answer, position, take
+from .decisions import DecisionWaiters, check_answer, position, spelt_out, take
 from .errors import (
     AlreadyResolved,
     AnsweredAlready,
@@ -198,6 +198,7 @@ class Session(SessionLog):
         if question is not None and question != position(opened):
             raise AnsweredAlready(question)
         check_answer(opened, answer)
+        answer = spelt_out(opened, answer)
         answer, left = take(opened, self.state.answered.get(decision, ()), answer)
         if left:
             return self._go_on(decision, answer.answers, principal.id)

@@ -13,12 +13,15 @@ from socket import socket
 import msgspec
 from starlette.types import ASGIApp
 
+from dragoman.agents.native.factory import NativeFactory
+from dragoman.agents.native.providers.directory import ProviderDirectory
+from dragoman.agents.native.providers.keys import KeyStore
 from dragoman.agents.scripted import ScriptedFactory
 from dragoman.agents.terminal import TerminalFactory
 from dragoman.dialects.base import Dialect, is_loopback
 from dragoman.dialects.coop import CoopDialect
 from dragoman.dialects.hub import HubDialect
-from dragoman.hub.errors import DataFolderError
+from dragoman.hub.errors import DataFolderError, InvalidRequest
 from dragoman.hub.folder import DataFolder
 from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
@@ -60,6 +63,7 @@ class Server:
         self._listener: Listener | None = None
         self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
+        self._providers: ProviderDirectory | None = None
         self.listening = False
         self.hurried = asyncio.Event()
         """Set by a second stop request."""
@@ -83,7 +87,7 @@ class Server:
         try:
             self._folder.acquire()
             await self._open_hub(sockets.main.getsockname()[1])
-        except DataFolderError as problem:
+        except (DataFolderError, InvalidRequest) as problem:
             sockets.close()
             raise UseError(str(problem)) from problem
         coop = self._mount()
@@ -122,8 +126,10 @@ class Server:
             return base if self._only_session else f"{base}/coop/session/{session}"
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
+        self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / "providers.json"))
+        native = NativeFactory(self._providers, settings.native, search_key=self._providers.search_key)
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
-        self._registry = Registry(journal, [ScriptedFactory(), self._terminals], limits=settings.hub)
+        self._registry = Registry(journal, [ScriptedFactory(), self._terminals, native], limits=settings.hub)
         await self._registry.open()
 
     @property
@@ -145,7 +151,7 @@ class Server:
         )
         self._dialects = [
             coop,
-            HubDialect(registry, token=check, settings=settings.dialects.hub),
+            HubDialect(registry, token=check, settings=settings.dialects.hub, providers=self._providers),
         ]
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
@@ -172,6 +178,8 @@ class Server:
         if self.settings.server.socket is not None:
             Path(self.settings.server.socket).unlink(missing_ok=True)
         await self.registry.close(budget * 0.15)
+        if self._providers is not None:
+            await self._providers.close()
         self._folder.release()
 
     async def end_sessions(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dragoman.agents.native.settings import NativeSettings
 from dragoman.agents.terminal.settings import TerminalSettings
 from dragoman.dialects.base import is_loopback
 from dragoman.dialects.coop.settings import CoopSettings
@@ -124,6 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hub: HubLimits = HubLimits()
     links: PumpLimits = PumpLimits()
     terminal: TerminalSettings = TerminalSettings()
+    native: NativeSettings = NativeSettings()
     dialects: DialectSettings = DialectSettings()
 
 

@@ -21,6 +21,7 @@ from dragoman.hub.limits import HubLimits
 from dragoman.hub.memory import MemoryJournal, MemoryStore
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.ports import AgentFactory
+from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.server.app import Application
@@ -58,6 +59,7 @@ class Rig:
         limits: HubLimits | None = None,
         factories: tuple[AgentFactory, ...] = (),
         store: MemoryStore | None = None,
+        providers: Providers | None = None,
         port: int = 0,
     ) -> None:
         self.folder = folder
@@ -67,7 +69,7 @@ class Rig:
         self.registry = Registry(self.journal, [ScriptedFactory(), terminals, *factories], limits=limits)
         check = None if token is None else (lambda given: given == token)
         self.settings = settings or HubDialectSettings()
-        self.dialect = HubDialect(self.registry, token=check, settings=self.settings)
+        self.dialect = HubDialect(self.registry, token=check, settings=self.settings, providers=providers)
         self.application = Application([self.dialect], root=None, limits=PumpLimits())
         guarded = Guard(self.application, bound="127.0.0.1", max_body=64 * 1024 * 1024)
         self._bound = listening_socket("127.0.0.1", port)

@@ -25,7 +25,7 @@ async def guarded(make_rig: MakeRig) -> Rig:
 
 async def test_every_route_but_local_health_needs_the_token(guarded: Rig) -> None:
     for route in ROUTES:
-        path = route.path.format(session="s", prompt="p", decision="d")
+        path = route.path.format(session="s", prompt="p", decision="d", provider="x")
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
             reply = await guarded.http(route.method, path, headers=headers)
             if route.path == "/health":

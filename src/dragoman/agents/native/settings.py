@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from dragoman.agents.common.ending import KillSchedule
+
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far one turn may go. Times are seconds."""
@@ -13,9 +15,6 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     subagent_steps: int = 50
     """Model calls of one sub-agent."""
-
-    subagent_depth: int = 2
-    """How deep sub-agents may start others: 1 is one below the session's own agent."""
 
     parallel_calls: int = 16
     """Tools that run at once in one step; further ones wait."""
@@ -58,6 +57,15 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     command_buffer: int = 10 * 1024 * 1024
     """Bytes of a command's output that are read; what is beyond ends it."""
 
+    command_drain: float = 0.25
+    """Once a command's shell has ended: wait for others that still hold its output open, before they are ended."""
+
+    command_progress: float = 0.5
+    """Shortest time between two looks that are given of a running command's output."""
+
+    command_ending: KillSchedule = KillSchedule()
+    """When to become ruder to a command that is to end."""
+
     client_seconds: float = 120.0
     """Wait for the result of a tool that a client runs."""
 
@@ -66,6 +74,9 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     fetch_bytes: int = 5 * 1024 * 1024
     """Body that ``webFetch`` takes, unpacked."""
+
+    page_seconds: float = 10.0
+    """For making a page readable; one that takes longer is given as plain text."""
 
     read_bytes: int = 16 * 1024 * 1024
     """Size of a file that ``read``, ``edit`` and ``notebookEdit`` take."""
@@ -77,8 +88,10 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One provider beside, or in place of, a built-in one (``[native.providers.NAME]``)."""
 
-    api: str = "openai-chat"
-    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks."""
+    api: str = ""
+    """``openai-chat``, ``openai-responses``, ``anthropic`` or ``google``: which API it speaks; ``scripted`` is no model,
+    and says what the prompt tells it to. Empty: as the built-in
+    one of this name, else ``openai-chat``."""
 
     base_url: str = ""
     """Where: ``http://127.0.0.1:8000/v1``. Empty: the provider's own."""
@@ -122,6 +135,15 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         "http://127.0.0.1:8080/v1",
     )
     """Where to look for model servers on this machine (Ollama, LM Studio, vLLM, llama.cpp); empty looks nowhere."""
+
+    local_seconds: float = 1.0
+    """For each of them to answer; one that does not is not there."""
+
+    local_cache_seconds: float = 5.0
+    """What was found there holds for so long."""
+
+    verify_seconds: float = 10.0
+    """For a provider to say whether it takes a key, or which models it has."""
 
     skills: tuple[str, ...] = ("~/.cowork/skills", "~/.agent/skills")
     """Folders of skills, after the project's own ``.agent/skills``."""

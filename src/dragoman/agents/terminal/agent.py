@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
+from dragoman.agents.common.orphans import LostProgram, end_orphans
+from dragoman.agents.common.processes import ProcessTable
 from dragoman.hub.errors import (
     NOT_JSON,
     AlreadyRunning,
@@ -46,9 +48,7 @@ from .environment import child_environment
 from .findings import Finding, Notification, Title
 from .memory import MemoryReturn
 from .options import PRIVATE_OPTIONS, check_options, options_from
-from .orphans import LostProgram, end_orphans
 from .paced_facts import PacedFacts
-from .processes import ProcessTable
 from .settings import TerminalSettings
 from .shelf import Shelf, sweep_shelves
 from .terminal import PtyTerminal

@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_OF_ANOTHER_TERMINAL = frozenset(
-    {
-        "COLUMNS",
-        "LINES",
-        "TERM_PROGRAM",
-        "TERM_PROGRAM_VERSION",
-        "TERM_SESSION_ID",
-        "TMUX",
-        "TMUX_PANE",
-        "STY",
-        "WINDOW",
-    }
-)
-"""Describe the terminal that the server was started in, not the one we make."""
+from dragoman.agents.common.environment import OF_ANOTHER_TERMINAL
 
 
 def child_environment(
@@ -27,7 +14,7 @@ def child_environment(
     inherited = {
         name: value
         for name, value in ours.items()
-        if name not in _OF_ANOTHER_TERMINAL and not name.startswith(("DRAGOMAN_", "COOP"))
+        if name not in OF_ANOTHER_TERMINAL and not name.startswith(("DRAGOMAN_", "COOP"))
     }
     return {
         **inherited,

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from dragoman.agents.common.program import check_command, resolve_folder, resolve_program
 from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import Json
 
 from .drivers.profile import GroomMode
 from .drivers.table import check_driver_options
 from .limits import check_size
-from .program import check_command, resolve_folder, resolve_program
 from .settings import TerminalSettings
 from .tmux import check_attach, tmux_command
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from dragoman.agents.common.child import Child, ExitStatus
+from dragoman.agents.common.ending import Ending, KillSchedule, end_processes
+from dragoman.agents.common.processes import MARKER, UNKNOWN_START, Process, ProcessTable, pid_start
 from dragoman.hub.errors import InputRefused, InvalidRequest
 
-from .child import Child, ExitStatus
-from .ending import Ending, KillSchedule, end_processes
-from .processes import MARKER, UNKNOWN_START, Process, ProcessTable, pid_start
 from .spawn import Spawned, check_size, set_size, spawn_on_pty, unread_input
 
 _KERNEL_HOLDS = 256 * 1024

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from dragoman.agents.common.ending import KillSchedule
+
 from .drivers.settings import DriverSettings
-from .ending import KillSchedule
 
 
 class TerminalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

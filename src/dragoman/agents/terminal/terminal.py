@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from dragoman.agents.common.ending import KillSchedule
+from dragoman.agents.common.processes import ProcessTable
 from dragoman.hub.errors import InvalidSize
 from dragoman.hub.ports import TerminalWatcher
 
-from .ending import KillSchedule
 from .findings import Finding, Reply
 from .keys import encode_keys
 from .limits import check_size
 from .pacing import Pacer
-from .processes import ProcessTable
 from .pty import Pty, PtyLimits
 from .recording import Recording
 from .replies import ANSWER

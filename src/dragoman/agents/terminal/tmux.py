@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from dragoman.agents.common.processes import MARKER, pid_start
+from dragoman.agents.common.program import resolve_program
 from dragoman.hub.errors import InvalidRequest
-
-from .processes import MARKER, pid_start
-from .program import resolve_program
 
 _LOOK = 5.0
 """Seconds in which tmux must have told of the session."""

@@ -11,10 +11,10 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 
+from dragoman.agents.common.ending import KillSchedule
+from dragoman.agents.common.processes import ProcessTable, foreground_group, pid_start
 from dragoman.hub.errors import InputRefused, InvalidRequest
 
-from .ending import KillSchedule
-from .processes import ProcessTable, foreground_group, pid_start
 from .pty import OnData, OnExit, Pty, PtyLimits
 from .spawn import check_size
 from .tmux import Pane, tmux_environment

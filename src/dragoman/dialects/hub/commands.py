@@ -12,12 +12,14 @@ from dragoman.hub.errors import HubError, InvalidRequest, NotRunning, Unsupporte
 from dragoman.hub.events import Event, Json
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import Terminal
+from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 
 from . import messages as ask
 from .errors import check_json
 from .frames import encode
+from .providers import ProviderCommands
 from .replies import (
     At,
     Cancelled,
@@ -47,9 +49,10 @@ _FIXED = frozenset({"cwd", "kind", "agent", "owner", "options"})
 class Commands:
     """See the module."""
 
-    def __init__(self, registry: Registry, settings: HubDialectSettings) -> None:
+    def __init__(self, registry: Registry, settings: HubDialectSettings, providers: Providers | None = None) -> None:
         self.registry = registry
         self.settings = settings
+        self.providers = ProviderCommands(providers)
 
     def health(self) -> Health:
         """Whether the server can do its work."""

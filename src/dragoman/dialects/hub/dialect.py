@@ -11,6 +11,7 @@ from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.hub.errors import HubError
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal
+from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.tasks import TaskOwner
 
@@ -28,16 +29,26 @@ TokenCheck = Callable[[str | None], bool]
 
 
 class HubDialect:
-    """``token`` checks a client's token in constant time; None when the server has none, and then anyone is local."""
+    """``token`` checks a client's token in constant time; None when the server has none, and then anyone is local.
+
+    Without ``providers`` what is asked of them is ``unsupported``.
+    """
 
     name = "hub"
     websocket = "/ws"
 
-    def __init__(self, registry: Registry, *, token: TokenCheck | None, settings: HubDialectSettings) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        token: TokenCheck | None,
+        settings: HubDialectSettings,
+        providers: Providers | None = None,
+    ) -> None:
         self.registry = registry
         self.settings = settings
         self.message_limit = settings.stranger_message_limit
-        self.commands = Commands(registry, settings)
+        self.commands = Commands(registry, settings, providers)
         self.tasks = TaskOwner("hub-links")
         self.event_frames: FrameCache[int] = FrameCache(settings.shared_frames, settings.shared_bytes)
         self.row_frames = RowFrames(settings.shared_frames, settings.shared_bytes)

@@ -235,5 +235,9 @@ _LATER: dict[type, Callable[[HubLink, Any], Awaitable[msgspec.Struct]]] = {
     ask.AnswerDecision: lambda link, asked: link.commands.answer(link.principal, asked.session, asked.decision, asked),
     ask.Cancel: lambda link, asked: link.commands.cancel(link.principal, asked.session, asked),
     ask.ChangeSettings: lambda link, asked: link.commands.change(link.principal, asked.session, asked),
+    ask.ListProviders: lambda link, _asked: link.commands.providers.catalogue(link.principal),
+    ask.CheckProviders: lambda link, asked: link.commands.providers.status(link.principal, verify=asked.verify),
+    ask.SetKey: lambda link, asked: link.commands.providers.set_key(link.principal, asked.provider, asked.key),
+    ask.ForgetKey: lambda link, asked: link.commands.providers.forget_key(link.principal, asked.provider),
 }
 """What waits: for the disk, a program, a turn."""

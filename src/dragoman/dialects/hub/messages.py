@@ -100,6 +100,21 @@ class SignalBody(Body, frozen=True, kw_only=True):
     signal: Name
 
 
+class StatusBody(Body, frozen=True, kw_only=True):
+    """``verify`` asks each provider whether it takes the key that is there."""
+
+    verify: bool = False
+
+
+class KeyBody(Body, frozen=True, kw_only=True):
+    """A provider's key: in no answer, no log, no ``repr``."""
+
+    key: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"
+
+
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions; of more than ``limit`` the newest."""
 
@@ -302,6 +317,29 @@ class Tape(TapeQuery, frozen=True, kw_only=True, tag_field="op", tag="tape", for
     id: RequestId = None
 
 
+class ListProviders(Op, frozen=True, tag="providers"):
+    """The model providers that sessions may use."""
+
+
+class CheckProviders(StatusBody, frozen=True, kw_only=True, tag_field="op", tag="provider_status"):
+    """How each of them stands."""
+
+    id: RequestId = None
+
+
+class SetKey(KeyBody, frozen=True, kw_only=True, tag_field="op", tag="set_key"):
+    """Keep a provider's key."""
+
+    provider: Name
+    id: RequestId = None
+
+
+class ForgetKey(Op, frozen=True, kw_only=True, tag="forget_key"):
+    """Remove a key that was kept."""
+
+    provider: Name
+
+
 ClientMessage = (
     Ping
     | List
@@ -329,6 +367,10 @@ ClientMessage = (
     | Signal
     | Screen
     | Tape
+    | ListProviders
+    | CheckProviders
+    | SetKey
+    | ForgetKey
 )
 
 MESSAGES: tuple[type, ...] = get_args(ClientMessage)

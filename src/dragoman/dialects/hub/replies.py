@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.hub.events import Event
 from dragoman.hub.ports import CursorPosition, ScreenSnapshot, StyledRun
+from dragoman.hub.providers import ProviderEntry, ProviderStatus
 
 from .errors import Problem
 from .messages import RequestId
@@ -40,6 +41,24 @@ class At(msgspec.Struct, frozen=True):
     """Durable: everything the command did is in the log up to ``seq``."""
 
     seq: int
+
+
+class ProviderList(msgspec.Struct, frozen=True):
+    """The providers, in the order in which they are chosen where nobody chose."""
+
+    providers: tuple[ProviderEntry, ...]
+
+
+class ProviderStatuses(msgspec.Struct, frozen=True):
+    """How they stand, in the same order."""
+
+    statuses: tuple[ProviderStatus, ...]
+
+
+class KeyForgotten(msgspec.Struct, frozen=True):
+    """``removed`` is false when no key was kept."""
+
+    removed: bool
 
 
 class Followed(msgspec.Struct, frozen=True):

@@ -41,9 +41,12 @@ from .replies import (
     Created,
     Empty,
     Health,
+    KeyForgotten,
     NewestEvents,
     Page,
     Picture,
+    ProviderList,
+    ProviderStatuses,
     Rows,
     Submitted,
     Typed,
@@ -183,6 +186,22 @@ async def _signal(call: Call) -> msgspec.Struct:
     return call.commands.signal(call.principal, session, call.body)
 
 
+async def _providers(call: Call) -> msgspec.Struct:
+    return await call.commands.providers.catalogue(call.principal)
+
+
+async def _provider_status(call: Call) -> msgspec.Struct:
+    return await call.commands.providers.status(call.principal, verify=call.body.verify)
+
+
+async def _set_key(call: Call) -> msgspec.Struct:
+    return await call.commands.providers.set_key(call.principal, call.path["provider"], call.body.key)
+
+
+async def _forget_key(call: Call) -> msgspec.Struct:
+    return await call.commands.providers.forget_key(call.principal, call.path["provider"])
+
+
 async def _openapi(call: Call) -> Response:  # noqa: ARG001  the document is the same for everyone
     return Response(document(ROUTES), media_type="application/json", headers=_UNCACHED)
 
@@ -220,6 +239,10 @@ ROUTES: tuple[Route, ...] = (
     _on("POST", "/sessions/{session}/input", "Type into the terminal", _input, Typed, body=ask.InputBody),
     _on("POST", "/sessions/{session}/resize", "Change its size", _resize, Empty, body=ask.ResizeBody),
     _on("POST", "/sessions/{session}/signal", "Signal the program", _signal, Empty, body=ask.SignalBody),
+    _on("GET", "/providers", "The model providers", _providers, ProviderList),
+    _on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=ask.StatusBody),
+    _on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=ask.KeyBody),
+    _on("DELETE", "/providers/{provider}/key", "Remove it", _forget_key, KeyForgotten),
 )
 """Every route, below the dialect's root."""
 

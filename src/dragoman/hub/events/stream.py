@@ -86,7 +86,8 @@ class SourceCited(Fact, frozen=True, tag="part.source"):
 class MessageAdded(Fact, frozen=True, tag="message.added"):
     """A whole message is known: the assistant's text, its reasoning, or text that reached the agent elsewhere.
 
-    Once recorded it never changes role, place or text.
+    Once recorded it never changes role, place or text. ``provider_metadata`` is what the model's provider wants back
+    with it in later calls.
     """
 
     message: str
@@ -94,6 +95,7 @@ class MessageAdded(Fact, frozen=True, tag="message.added"):
     text: str
     turn: str | None = None
     kind: str | None = None
+    provider_metadata: Json = None
 
 
 class UsageReported(Fact, frozen=True, tag="usage.reported"):

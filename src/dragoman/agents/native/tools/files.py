@@ -43,7 +43,7 @@ def failures(tool: str, path: str) -> Iterator[None]:
     try:
         yield
     except (PathBlocked, PathInvalid) as error:
-        raise ToolFailed(str(error)) from None
+        raise ToolFailed(str(error)) from error
     except OSError as error:
         raise ToolFailed(f"{tool}: {_in_words(error)}: {path}") from None
 

@@ -21,7 +21,7 @@ class KillSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """When to become ruder, in seconds after the first signal.
 
     ``give_up`` is when to stop waiting for what not even SIGKILL ended (it hangs in the kernel, or is not ours to
-    kill). ``detached`` says whether processes that left the terminal's session on their own, but carry its marker in
+    kill). ``detached`` says whether processes that left the program's session on their own, but carry its marker in
     their environment, are ended too.
     """
 

@@ -1,21 +1,20 @@
-"""Programs of a terminal that outlived a crash of the server: find them, and end them.
+"""Programs that outlived a crash of the server: find them, and end them.
 
-Their terminal is gone with the server (the kernel hung it up), so they cannot be taken over. Only what provably
-belonged to the session is touched: a process with the very pid *and* start time that were recorded, the members of
-the session they are found in, and whatever carries the session's marker in its environment.
+Their terminal, or whoever read their output, is gone with the server, so they cannot be taken over. Only what provably
+belonged to the session is touched: see ``Family``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from .ending import KillSchedule, end_processes
-from .processes import MARKER, Process, ProcessTable, machine_start
+from .family import Family
+from .processes import Process, ProcessTable, machine_start
 
 _CLOCK_SLACK = 120.0
 """Seconds the clock may have been set by since; it decides only what a pid and a tick of another boot could mean."""
@@ -83,7 +82,7 @@ async def end_orphans(
 async def _end(program: LostProgram, schedule: KillSchedule, table: ProcessTable) -> OrphanReport:
     if not table.available:
         return OrphanReport(program=program, known=False)
-    survivors = _Survivors(program, detached=schedule.detached)
+    survivors = _survivors(program, detached=schedule.detached)
 
     async def living() -> Sequence[Process]:
         return survivors.among(await table.read())
@@ -92,30 +91,11 @@ async def _end(program: LostProgram, schedule: KillSchedule, table: ProcessTable
     return OrphanReport(program=program, known=True, found=ending.found, left=ending.left)
 
 
-class _Survivors:
-    """Tells whose process is whose, and remembers it: a session outlives its leader."""
-
-    def __init__(self, program: LostProgram, *, detached: bool) -> None:
-        same_boot = _is_of_this_boot(program)
-        self._session = program.pid if same_boot else None
-        self._proven = {(program.pid, program.pid_start)} if same_boot and program.pid_start is not None else set()
-        # A marker that we carry ourselves would name those who started us.
-        own = os.environ.get(MARKER)
-        self._marker = program.marker if detached and program.marker and program.marker != own else None
-
-    def among(self, rows: Sequence[Process]) -> list[Process]:
-        """The rows that belong to the program."""
-        mine = [row for row in rows if self._is_proven(row)]
-        if any(row.session == self._session for row in mine):
-            # The number cannot have been given to another session while one of ours is still in it.
-            mine = [row for row in rows if row.session == self._session or self._is_proven(row)]
-        self._proven.update((row.pid, row.start) for row in mine)
-        return mine
-
-    def _is_proven(self, row: Process) -> bool:
-        if (row.pid, row.start) in self._proven:
-            return True
-        return self._marker is not None and row.marker == self._marker
+def _survivors(program: LostProgram, *, detached: bool) -> Family:
+    marker = program.marker if detached else None
+    if not _is_of_this_boot(program):
+        return Family(None, None, marker=marker)
+    return Family(program.pid, program.pid_start, marker=marker)
 
 
 def _is_of_this_boot(program: LostProgram) -> bool:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.agents.terminal.ending import KillSchedule
-from dragoman.agents.terminal.orphans import LostProgram, end_orphans
-from dragoman.agents.terminal.processes import (
+from dragoman.agents.common.ending import KillSchedule
+from dragoman.agents.common.orphans import LostProgram, end_orphans
+from dragoman.agents.common.processes import (
     MARKER,
     Handle,
     Process,
@@ -25,8 +25,7 @@ from dragoman.agents.terminal.processes import (
     open_pidfd,
     pid_start,
 )
-
-from .pty_rig import alive
+from tests.agents.pty_rig import alive
 
 QUICK = KillSchedule(terminate=0.1, kill=0.3, give_up=2)
 
@@ -178,8 +177,8 @@ async def test_a_marker_we_carry_ourselves_names_nobody(
 # Run by a shell, of which it says that it is a survivor.
 CHILD = """
 import asyncio, os
-from dragoman.agents.terminal.orphans import LostProgram, end_orphans
-from dragoman.agents.terminal.processes import pid_start
+from dragoman.agents.common.orphans import LostProgram, end_orphans
+from dragoman.agents.common.processes import pid_start
 
 parent = os.getppid()
 [report] = asyncio.run(end_orphans([LostProgram(pid=parent, pid_start=pid_start(parent))]))

@@ -1,4 +1,4 @@
-"""The system's processes, as far as a terminal must know them: who belongs to whom, and since when.
+"""The system's processes, as far as whoever runs programs must know them: who belongs to whom, and since when.
 
 A process is known by its pid *and* its start time, so that a pid the system gave to somebody else is never touched.
 Read from ``/proc``; without it nothing is known of any process but our own children, and we say so.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 MARKER = "DRAGOMAN_SESSION"
-"""Environment variable that tells which terminal session a process descends from, wherever it moved since."""
+"""Environment variable that tells which session a process descends from, wherever it moved since."""
 
 UNKNOWN_START = -1
 """Start time of a process that is ours beyond doubt (a child not yet reaped) where the system tells no start times."""
@@ -44,7 +44,7 @@ class Process(msgspec.Struct, frozen=True):
 class ProcessTable:
     """Looks at all processes of the system, in a worker thread (the loop's default executor).
 
-    Callers that ask while a look is under way share the next one, so many terminals ending at once cost one or two
+    Callers that ask while a look is under way share the next one, so many programs ending at once cost one or two
     looks and not one each. Use one table per server. ``proc`` is where the process file system is mounted.
     """
 

@@ -1,0 +1,210 @@
+"""The native agent: a language model with tools, as the hub's ``Agent``. One per session; it has no process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
+
+from dragoman.hub.decisions import DecisionClosed
+from dragoman.hub.errors import InvalidRequest, Unsupported
+from dragoman.hub.events import (
+    Answer,
+    DecisionOpened,
+    DecisionResolved,
+    DecisionRevised,
+    Option,
+    Problem,
+    PromptSubmitted,
+    SettingsChanged,
+)
+from dragoman.hub.ports import Driver, Hooks, Terminal
+from dragoman.hub.session import Session
+from dragoman.hub.turns import TurnContext, TurnFailed
+
+from .calls import CallRunner, Place
+from .compaction import Compactor
+from .history import Conversation
+from .path_guard import PathGuard
+from .permits import MODES, Permits
+from .providers.port import Provider, ProviderFailed, Spent
+from .settings import NativeSettings
+from .step import problem_of
+from .subagents import Subagents
+from .tokens import count_messages
+from .tools.present_plan import PresentPlan
+from .tools.spawn_agent import AgentType, SpawnAgent
+from .tools.tool import Tool, ToolContext, ToolDenied
+from .turn_loop import Model, TurnLoop, catch_up
+from .usage import Meter
+
+
+class Chosen(Protocol):
+    """A provider, and one of its models."""
+
+    @property
+    def provider_id(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def make(self) -> Callable[[], Provider]:
+        """The adapter, with the key of the moment. Raises ``ProviderFailed``."""
+
+
+class Models(Protocol):
+    """Where an agent gets its model from."""
+
+    async def choose(self, provider: str | None, model: str | None) -> Chosen:
+        """What a session that names these runs with. Raises ``ProviderFailed``, ``InvalidRequest``."""
+
+    async def context_window(self, provider: str, model: str) -> int | None:
+        """Tokens that a model takes, where that is known."""
+
+    async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
+        """US dollars of a model call, where that is known."""
+
+
+class NativeAgent:
+    """See the module."""
+
+    terminal: Terminal | None = None
+    driver: Driver | None = None
+    hooks: Hooks | None = None
+
+    def __init__(self, session: Session, models: Models, tools: Sequence[Tool], settings: NativeSettings) -> None:
+        self._session = session
+        self._models = models
+        self._tools = tools
+        self._settings = settings
+        self._conversation = Conversation()
+        self._shortening = asyncio.Lock()
+        self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
+
+    async def start(self) -> None:
+        """Nothing to start: a model is reached when it is needed."""
+
+    def check(self, prompt: PromptSubmitted) -> None:
+        if prompt.attachments:
+            raise Unsupported("this server keeps no attachments yet: send text")
+
+    def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        """Nobody types at it."""
+        return nullcontext()
+
+    def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
+        """Only its own turns open decisions, and those wait themselves."""
+
+    def progressed(self, revision: DecisionRevised) -> None:
+        """Its questions come one by one."""
+
+    async def close(self, budget: float) -> None:
+        """Nothing to end: the turn's task was cancelled before."""
+
+    @property
+    def own_tools(self) -> Collection[str]:
+        return self._own_tools
+
+    async def run_turn(self, turn: TurnContext) -> str | None:
+        """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
+        async with self._shortening:
+            try:
+                model = await self._model()
+            except ProviderFailed as failure:
+                raise TurnFailed(problem_of(failure)) from failure
+            except InvalidRequest as wrong:
+                raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
+            return await self._loop(turn, model).run()
+
+    def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
+        permits = Permits(turn, self._settings.mode)
+        spawner, presenter = _Spawner(), _Presenter(turn)
+        own = [*self._tools, SpawnAgent(spawner), PresentPlan(presenter)]
+        tools: dict[str, Tool] = {tool.name: tool for tool in own}
+        calls = CallRunner(turn, tools, self._place(), permits)
+        spawner.agents = Subagents(model, calls, tools, self._settings)
+        return TurnLoop(turn, self._conversation, model, calls, tools, self._settings)
+
+    async def compact(self) -> None:
+        """Shorten the conversation now. Raises ``InvalidRequest`` when there is nothing to, or the model fails."""
+        session = self._session
+        async with self._shortening:
+            try:
+                model = await self._model()
+            except ProviderFailed as failure:
+                raise InvalidRequest(str(failure)) from failure
+            await session.durable(session.head, limit=session.limits.ack_seconds)
+            await catch_up(self._conversation, session)
+            messages = self._conversation.messages()
+            compactor = Compactor(model.provider, model.name, model.meter, self._settings, session.record, session.ids)
+            tokens = await asyncio.to_thread(count_messages, messages)
+            if not await compactor.compact(messages, window=model.window, tokens=tokens, reason="manual"):
+                raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
+
+    async def _model(self) -> Model:
+        settings = self._session.state.settings
+        chosen = await self._models.choose(_text(settings.get("provider")), _text(settings.get("model")))
+        name = chosen.provider_id
+        window = await self._models.context_window(name, chosen.model) or self._settings.context.window
+        return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost))
+
+    def _place(self) -> Place:
+        cwd = Path(self._session.state.cwd)
+        output = _text(self._session.state.settings.get("output_directory"))
+        roots = (cwd, cwd / output) if output else (cwd,)
+        return Place(cwd, roots, PathGuard(cwd, roots), self._settings)
+
+
+class _Spawner:
+    """The turn's sub-agents, which need the tools that they are among."""
+
+    agents: Subagents
+
+    async def spawn(self, agent_type: AgentType, task: str, context: ToolContext) -> str:
+        return await self.agents.spawn(agent_type, task, context)
+
+
+class _Presenter:
+    """Shows a plan to whoever may accept it."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+
+    async def present(self, plan: str, context: ToolContext) -> str:
+        opened = DecisionOpened(
+            decision=self._turn.session.ids(),
+            kind="plan",
+            text=plan,
+            turn=context.turn,
+            call=context.call,
+            tool=PresentPlan.name,
+            options=(
+                Option("Accept, and ask me before each edit", "mode:ask"),
+                Option("Accept, and edit without asking", "mode:accept_edits"),
+                Option("Go on planning", "deny"),
+            ),
+        )
+        try:
+            answer = await self._turn.decide(opened)
+        except DecisionClosed as closed:
+            raise ToolDenied("Nobody answered; the plan is not accepted.") from closed
+        mode = _mode_after(answer, opened)
+        if mode is None:
+            said = f" They said: {answer.text}" if answer.text else ""
+            return f"The plan is not accepted.{said} Go on planning."
+        context.record(SettingsChanged(changes={"mode": mode}))
+        return f"The plan is accepted. You are out of plan mode: do it now. {answer.text or ''}".strip()
+
+
+def _mode_after(answer: Answer, opened: DecisionOpened) -> str | None:
+    """The mode that an accepted plan is carried out in; None when it was not accepted."""
+    if answer.option is not None and answer.option <= len(opened.options):
+        value = opened.options[answer.option - 1].value or ""
+        return value.removeprefix("mode:") if value.startswith("mode:") else None
+    wanted = answer.values.get("mode")
+    return (wanted if wanted in MODES and wanted != "plan" else "ask") if answer.accept else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,67 @@
+"""Makes native agents (session kind ``native``), and ends what a lost server left running for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+
+from dragoman.agents.common.processes import ProcessTable
+from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.events import LogWritten
+from dragoman.hub.session import Session
+from dragoman.hub.state import Executor
+
+from .agent import Models, NativeAgent
+from .settings import NativeSettings
+from .tools.command import end_lost_commands
+from .tools.table import built_in_tools
+
+log = logging.getLogger("dragoman.native")
+
+
+class NativeFactory:
+    """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
+
+    ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None.
+    """
+
+    kind = "native"
+
+    def __init__(
+        self,
+        models: Models,
+        settings: NativeSettings,
+        *,
+        search_key: Callable[[str], str | None] = lambda _service: None,
+    ) -> None:
+        self._models = models
+        self._settings = settings
+        self._search_key = search_key
+        self._processes = ProcessTable()
+
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
+        if options:
+            raise InvalidRequest(f"a native session takes no options, got {', '.join(sorted(options))}: use settings")
+        return {}
+
+    def adopt(self, session: str, options: dict[str, object]) -> None:
+        """There is nothing to keep."""
+
+    def make(self, session: Session) -> NativeAgent:
+        tools = built_in_tools(processes=self._processes, search_key=self._search_key)
+        return NativeAgent(session, self._models, tools, self._settings)
+
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:
+        """The sessions of which commands still run; nothing lies beside the log."""
+        markers = [process.marker for process in await self._processes.read() if process.marker]
+        return {session for marker in markers if (session := marker.partition("/")[0]) != marker and session in kept}
+
+    async def recover(self, session: Session, lost: Executor | None) -> None:  # noqa: ARG002
+        """End the commands that the lost server left running, and say in the log what was found."""
+        reports = await end_lost_commands(session.id, limits=self._settings.tools, processes=self._processes)
+        for line in filter(None, (report.line for report in reports)):
+            session.record(LogWritten(line=line, level="warning"), settling=True)
+            log.warning("session %s: %s", session.id, line)
+
+    def dropped(self, session: str) -> None:
+        """Nothing is kept beside the log."""

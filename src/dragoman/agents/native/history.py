@@ -1,0 +1,249 @@
+"""What the model is told of a session so far: a fold of its log, valid whatever happened (invariant 6, demand V40).
+
+A turn may have been cancelled, failed, or lost with its server at any point. The conversation built here is valid all
+the same: each call has one result, in the order of the calls, right after the message that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from dragoman.hub.events import (
+    Compacted,
+    ContextReported,
+    Event,
+    HistoryMerged,
+    HistoryMessage,
+    HistoryReset,
+    Json,
+    MessageAdded,
+    PromptSubmitted,
+    PromptTaken,
+    StepStarted,
+    ToolCalled,
+    ToolEnded,
+    TurnEnded,
+    TurnStarted,
+)
+
+from .providers.conversation import AssistantMessage, Call, Message, Reasoning, Text, ToolMessage, UserMessage
+
+MODEL_TEXT = "model_text"
+"""Key in ``tool.ended.detail``: what the model gets instead of the output."""
+
+NO_RESULT = "The call was cut off; it is not known whether it had any effect."
+"""What stands for a result that nobody recorded."""
+
+_ENDINGS = {
+    "cancelled": "[The person cancelled the turn here.]",
+    "failed": "[The turn failed here.]",
+    "interrupted": "[The turn was interrupted here: the server stopped.]",
+}
+"""What the model is told of a turn that did not end well."""
+
+
+class _Answer:
+    """One answer of the model, with the results of its calls as they come."""
+
+    def __init__(self, provider: str | None) -> None:
+        self.provider = provider
+        self.parts: list[Text | Reasoning | Call] = []
+        self.results: dict[str, ToolMessage] = {}
+
+    def messages(self) -> Iterable[Message]:
+        if not self.parts:
+            return
+        answer = AssistantMessage(tuple(self.parts), self.provider)
+        yield answer
+        for call in answer.calls:
+            yield self.results.get(call.call) or ToolMessage(call.call, call.tool, NO_RESULT, failed=True)
+
+
+class Conversation:
+    """The fold. Feed it every event of the log, in order; ask ``messages`` whenever they are needed."""
+
+    def __init__(self) -> None:
+        self.cursor = 0
+        """The ``seq`` of the last event taken in."""
+        self.reported: dict[str, Json] = {}
+        """What ``context.reported`` said last, by part."""
+        self.calls: set[str] = set()
+        """The ids of all calls there ever were; an id means one call in the whole log."""
+        self._entries: list[UserMessage | _Answer] = []
+        self._waiting: dict[str, PromptSubmitted] = {}
+        self._open_calls: dict[str, _Answer] = {}
+        self._current: _Answer | None = None
+        self._compacting = 0
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Fold events in."""
+        for event in events:
+            self.cursor = event.seq
+            fold = _FOLDS.get(type(event.fact))
+            if fold is not None:
+                fold(self, event.fact)
+
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as a provider may be given it; users' messages in a row are joined."""
+        return _joined(self._entries)
+
+    # What each fact does to it
+
+    def _submitted(self, fact: PromptSubmitted) -> None:
+        self._waiting[fact.prompt] = fact
+
+    def _turn_started(self, fact: TurnStarted) -> None:
+        self._say(fact.prompt)
+
+    def _prompt_taken(self, fact: PromptTaken) -> None:
+        self._say(fact.prompt)
+
+    def _say(self, prompt: str) -> None:
+        submitted = self._waiting.pop(prompt, None)
+        if submitted is not None:
+            text = submitted.content if submitted.content is not None else submitted.text
+            self._entries.append(UserMessage(text))
+        self._current = None
+
+    def _step(self, fact: StepStarted) -> None:
+        self._current = _Answer(fact.provider)
+        self._entries.append(self._current)
+
+    def _added(self, fact: MessageAdded) -> None:
+        if fact.role in ("user", "system"):
+            self._entries.append(UserMessage(fact.text))
+            self._current = None
+            return
+        kind = Text if fact.role == "assistant" else Reasoning
+        self._answer().parts.append(kind(fact.text, fact.provider_metadata))
+
+    def _called(self, fact: ToolCalled) -> None:
+        self.calls.add(fact.call)
+        if fact.parent is not None or fact.executor == "provider":
+            return
+        answer = self._answer()
+        answer.parts.append(Call(fact.call, fact.tool, fact.input, fact.provider_metadata))
+        self._open_calls[fact.call] = answer
+
+    def _ended(self, fact: ToolEnded) -> None:
+        answer = self._open_calls.pop(fact.call, None)
+        if answer is not None:
+            answer.results[fact.call] = ToolMessage(fact.call, fact.tool, result_text(fact), fact.status != "ok")
+
+    def _turn_ended(self, fact: TurnEnded) -> None:
+        if fact.outcome in _ENDINGS:
+            self._entries.append(UserMessage(_ENDINGS[fact.outcome]))
+        self._current = None
+        self._open_calls.clear()
+
+    def _compacted(self, fact: Compacted) -> None:
+        """What came while the summary was written is not part of it, and stays."""
+        if fact.phase == "started":
+            self._compacting = len(self._entries)
+        elif fact.phase == "done" and fact.summary is not None:
+            before, since = self._entries[: self._compacting], self._entries[self._compacting :]
+            kept = (fact.messages_after or 1) - 1
+            tail = _joined(before)[-kept:] if kept else ()
+            self._restart([UserMessage(summary_text(fact.summary)), *tail])
+            self._entries += since
+            self._current = since[-1] if since and isinstance(since[-1], _Answer) else None
+            self._open_calls.update(
+                (call.call, answer) for answer in since if isinstance(answer, _Answer) for call in _open(answer)
+            )
+
+    def _reset(self, _: HistoryReset) -> None:
+        self._restart([])
+
+    def _merged(self, fact: HistoryMerged) -> None:
+        claimed = list(_claimed(fact.messages))
+        self._restart(claimed if fact.replace else [*self.messages(), *claimed])
+
+    def _context(self, fact: ContextReported) -> None:
+        self.reported[fact.part] = fact.content
+
+    def _restart(self, messages: Iterable[Message]) -> None:
+        """Put these messages in place of all that was known."""
+        self._entries, self._current = [], None
+        self._open_calls.clear()
+        for message in messages:
+            if isinstance(message, UserMessage):
+                self._entries.append(message)
+            elif isinstance(message, AssistantMessage):
+                answer = _Answer(message.provider)
+                answer.parts.extend(message.parts)
+                self._entries.append(answer)
+            elif self._entries and isinstance(last := self._entries[-1], _Answer):
+                last.results[message.call] = message
+
+    def _answer(self) -> _Answer:
+        """The answer that grows now."""
+        if self._current is None:
+            self._current = _Answer(None)
+            self._entries.append(self._current)
+        return self._current
+
+
+def _joined(entries: Iterable[UserMessage | _Answer]) -> tuple[Message, ...]:
+    found: list[Message] = []
+    for entry in entries:
+        for message in [entry] if isinstance(entry, UserMessage) else entry.messages():
+            last = found[-1] if found else None
+            if isinstance(message, UserMessage) and isinstance(last, UserMessage):
+                found[-1] = UserMessage(f"{last.text}\n\n{message.text}", last.images + message.images)
+            else:
+                found.append(message)
+    return tuple(found)
+
+
+def _open(answer: _Answer) -> Iterable[Call]:
+    """Its calls without a result."""
+    return [part for part in answer.parts if isinstance(part, Call) and part.call not in answer.results]
+
+
+def summary_text(summary: str) -> str:
+    """What stands in a shortened conversation for all that went before."""
+    return f"[Earlier parts of this conversation were summed up:]\n\n{summary}"
+
+
+def result_text(fact: ToolEnded) -> str:
+    """A tool's result as the model gets it."""
+    given = fact.detail.get(MODEL_TEXT)
+    if isinstance(given, str):
+        return given
+    if fact.output is None and fact.problem is not None:
+        return fact.problem.message
+    return as_text(fact.output)
+
+
+def as_text(value: Json) -> str:
+    """A JSON value as text: a string as it is, anything else encoded."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _claimed(messages: Iterable[HistoryMessage]) -> Iterable[Message]:
+    """A client's history as messages. Only what people and models said is taken: results may be anything."""
+    for message in messages:
+        text = message.content if isinstance(message.content, str) else as_text(message.content)
+        if message.role == "user" and text:
+            yield UserMessage(text)
+        elif message.role == "assistant" and text:
+            yield AssistantMessage((Text(text),))
+
+
+_FOLDS: dict[type, Callable[[Conversation, Any], None]] = {
+    PromptSubmitted: Conversation._submitted,
+    TurnStarted: Conversation._turn_started,
+    PromptTaken: Conversation._prompt_taken,
+    StepStarted: Conversation._step,
+    MessageAdded: Conversation._added,
+    ToolCalled: Conversation._called,
+    ToolEnded: Conversation._ended,
+    TurnEnded: Conversation._turn_ended,
+    Compacted: Conversation._compacted,
+    HistoryReset: Conversation._reset,
+    HistoryMerged: Conversation._merged,
+    ContextReported: Conversation._context,
+}

@@ -1,0 +1,128 @@
+"""One model call: streamed, tried again where that can help, and put together to an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from dragoman.hub.events.stream import PartKind
+
+from .providers.conversation import AssistantMessage, Call, ModelRequest, Reasoning, Text
+from .providers.port import (
+    CallMade,
+    Finished,
+    PartClosed,
+    PartGrew,
+    PartOpened,
+    Provider,
+    ProviderFailed,
+    RawReceived,
+    Spent,
+    StreamEvent,
+)
+from .settings import TurnLimits
+
+OnEvent = Callable[[StreamEvent], Awaitable[None]]
+OnRetry = Callable[[ProviderFailed, float], None]
+
+
+class Answer:
+    """What a stream has said so far. ``take`` every event of it, in order."""
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+        self.calls: list[CallMade] = []
+        self.spent = Spent()
+        self.finished: Finished | None = None
+        self._parts: list[Text | Reasoning | Call] = []
+        self._open: dict[str, tuple[PartKind, list[str]]] = {}
+
+    def take(self, event: StreamEvent) -> None:
+        """Take one event in."""
+        if isinstance(event, PartGrew):
+            self._open[event.part][1].append(event.text)
+        elif isinstance(event, PartOpened):
+            self._open[event.part] = (event.kind, [])
+        elif isinstance(event, PartClosed):
+            self._close(event)
+        elif isinstance(event, CallMade):
+            self.calls.append(event)
+            self._parts.append(Call(event.call, event.tool, event.arguments, event.metadata))
+        elif isinstance(event, Spent):
+            self.spent = event
+        elif isinstance(event, Finished):
+            self.finished = event
+
+    def text_of(self, part: str) -> str:
+        """The text of an open part so far."""
+        return "".join(self._open[part][1])
+
+    def kind_of(self, part: str) -> PartKind:
+        """The kind of an open part."""
+        return self._open[part][0]
+
+    @property
+    def open_parts(self) -> list[str]:
+        """The parts that were not closed."""
+        return list(self._open)
+
+    @property
+    def text(self) -> str:
+        """All that was said in closed text parts."""
+        return "".join(part.text for part in self._parts if isinstance(part, Text))
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The answer as a message of the conversation. Inputs of calls are still text."""
+        return AssistantMessage(tuple(self._parts), self.provider)
+
+    def _close(self, event: PartClosed) -> None:
+        kind, pieces = self._open.pop(event.part)
+        text = "".join(pieces)
+        if kind == "text" and text:
+            self._parts.append(Text(text, event.metadata))
+        elif kind == "reasoning" and (text or event.metadata is not None):
+            self._parts.append(Reasoning(text, event.metadata))
+
+
+async def call_model(
+    provider: Provider,
+    request: ModelRequest,
+    limits: TurnLimits,
+    *,
+    on_event: OnEvent,
+    on_retry: OnRetry,
+    raw: bool = False,
+) -> None:
+    """Stream one model call to ``on_event``. Raises ``ProviderFailed`` once no further try can help.
+
+    A call that showed something is never tried again: what was said cannot be unsaid, and a tool may run already.
+    """
+    tried = 0
+    while True:
+        shown = False
+        try:
+            async with aclosing(provider.stream(request, raw=raw)) as stream:
+                async for event in stream:
+                    shown = shown or not isinstance(event, RawReceived)
+                    await on_event(event)
+        except ProviderFailed as failure:
+            delay = _delay(failure, tried, limits)
+            if shown or delay is None:
+                raise
+            on_retry(failure, delay)
+            await asyncio.sleep(delay)
+            tried += 1
+        else:
+            return
+
+
+def _delay(failure: ProviderFailed, tried: int, limits: TurnLimits) -> float | None:
+    """Seconds until the next try; None when there is none."""
+    if not failure.retryable or tried >= limits.retries:
+        return None
+    asked = failure.retry_after or 0.0
+    if asked > limits.retry_longest:
+        return None
+    return max(limits.retry_first * float(2**tried), asked)

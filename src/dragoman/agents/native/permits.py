@@ -1,0 +1,143 @@
+"""Who allows what a tool would do: the session's mode, what was granted before, or a person (coworker spec §6.1).
+
+=================  ============================================================================================
+mode               commands; edits of files
+=================  ============================================================================================
+``ask``            those that the classifier approves run unasked; every edit is asked about
+``accept_edits``   commands as in ``ask``; edits are not asked about
+``plan``           only commands that the classifier approves; no edits
+``all``            everything; the path guard still holds
+=================  ============================================================================================
+
+The mode is read anew for every call, so a change counts at once.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dragoman.hub.decisions import DecisionClosed
+from dragoman.hub.errors import HubError
+from dragoman.hub.events import Answer, DecisionOpened, Json, Option
+from dragoman.hub.turns import TurnContext
+
+from .permissions import Reason, Verdict
+from .tools.tool import ToolDenied
+
+Mode = Literal["ask", "accept_edits", "plan", "all"]
+MODES: tuple[Mode, ...] = ("ask", "accept_edits", "plan", "all")
+
+COMMANDS, EDITS = "bash", "edit"
+"""Grants that cover every command, and every edit."""
+
+REJECTED = "User rejected this command."
+
+_PLAN = "This session is in plan mode: look around, and present a plan. Nothing may be changed until it is accepted."
+_SUBAGENT = "A sub-agent may only run commands that need no approval."
+
+
+class Permits:
+    """One turn's permissions."""
+
+    def __init__(self, turn: TurnContext, default_mode: str) -> None:
+        self._turn = turn
+        self._default_mode = default_mode
+
+    @property
+    def mode(self) -> str:
+        """The session's mode now."""
+        mode = self._turn.session.state.settings.get("mode", self._default_mode)
+        return mode if mode in MODES else "ask"
+
+    async def command(self, command: str, verdict: Verdict, *, call: str, subagent: str | None) -> None:
+        """Return once this command may run. Raises ``ToolDenied``."""
+        mode = self.mode
+        if mode == "all" or verdict.approved:
+            return
+        if mode == "plan":
+            raise ToolDenied(_PLAN, _refused(_PLAN))
+        if subagent is not None:
+            raise ToolDenied(_SUBAGENT, _refused(_SUBAGENT))
+        exact = f"bash({command})"
+        if self._granted(exact) or (self._granted(COMMANDS) and not verdict.dangerous):
+            return
+        answer = await self._ask(
+            DecisionOpened(
+                decision=self._turn.session.ids(),
+                kind="permission",
+                text=command,
+                turn=self._turn.turn,
+                call=call,
+                tool="bash",
+                input={"command": command},
+                options=(
+                    Option("Yes", "once"),
+                    Option("Yes, and this command for the rest of the session", "session"),
+                    Option("Yes, and every command that is not dangerous", f"rule:{COMMANDS}"),
+                    Option("No", "deny"),
+                ),
+                dangerous=verdict.dangerous,
+                reason=verdict.reason.value,
+                detail={"grant": exact},
+            )
+        )
+        if not _accepted(answer):
+            raise ToolDenied(_told(answer), _refused(_told(answer)))
+
+    async def edit(self, path: str, given: Json, *, tool: str, call: str, subagent: str | None) -> None:
+        """Return once this file may be changed. Raises ``ToolDenied``."""
+        mode = self.mode
+        if mode in ("all", "accept_edits"):
+            return
+        if mode == "plan":
+            raise ToolDenied(_PLAN)
+        if self._granted(EDITS):
+            return
+        answer = await self._ask(
+            DecisionOpened(
+                decision=self._turn.session.ids(),
+                kind="permission",
+                text=f"{tool} {path}",
+                turn=self._turn.turn,
+                call=call,
+                tool=tool,
+                input=given,
+                options=(
+                    Option("Yes", "once"),
+                    Option("Yes, and every edit for the rest of the session", "session"),
+                    Option("No", "deny"),
+                ),
+                reason=Reason.REVIEW.value,
+                detail={"grant": EDITS, **({"subagent": subagent} if subagent else {})},
+            )
+        )
+        if not _accepted(answer):
+            raise ToolDenied(_told(answer))
+
+    def _granted(self, grant: str) -> bool:
+        return grant in self._turn.session.state.grants
+
+    async def _ask(self, opened: DecisionOpened) -> Answer | None:
+        """The answer; None when nobody will give one."""
+        try:
+            return await self._turn.decide(opened)
+        except DecisionClosed:
+            return None
+        except HubError as problem:
+            raise ToolDenied(f"Nobody could be asked: {problem}") from problem
+
+
+def _accepted(answer: Answer | None) -> bool:
+    return answer is not None and bool(answer.accept)
+
+
+def _told(answer: Answer | None) -> str:
+    """What the model is told of a refusal; with what the person wants instead, if they said so."""
+    if answer is None or not answer.text:
+        return REJECTED
+    return f"{REJECTED} They said: {answer.text}"
+
+
+def _refused(why: str) -> Json:
+    """The result of a command that did not run."""
+    return {"stdout": "", "stderr": why, "exitCode": 1}

@@ -1,0 +1,281 @@
+"""The providers of this server: which there are, how they stand, and the one that a session gets.
+
+Implements ``Providers`` for dialects. For the agent: ``choose`` says who answers a session, ``provider`` gives the
+adapter, ``cost`` and ``context_window`` what is known of a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import msgspec
+
+from dragoman.agents.native.settings import NativeSettings
+from dragoman.hub.clock import Clock, SystemClock
+from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.providers import ProviderEntry, ProviderStatus
+
+from .adapters import Adapters
+from .catalogue import SEARCH_SERVICES, Api, CatalogueEntry, catalogue, is_this_machine
+from .keys import FoundKey, KeyRing, KeyStore
+from .local_servers import LocalServers
+from .model_lists import ModelLists
+from .port import Provider, ProviderFailed, Spent
+from .prices import Prices
+from .running import Running, placed_port, running
+from .table import ADAPTERS, Adapter
+from .verifying import Verification, Verifier
+
+log = logging.getLogger("dragoman.providers")
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """Who answers. ``make`` gives the adapter with the key of the moment: call it for each model call."""
+
+    provider_id: str
+    model: str
+    make: Callable[[], Provider]
+
+
+class ProviderDirectory:
+    """See the module. Raises ``InvalidRequest`` for settings that cannot be; asks and reads nothing yet.
+
+    ``store`` holds the keys that were given to this server; ``environment`` may hold others, and base URLs.
+    """
+
+    def __init__(
+        self,
+        settings: NativeSettings,
+        store: KeyStore,
+        *,
+        environment: Mapping[str, str] | None = None,
+        adapters: Mapping[Api, Adapter] = ADAPTERS,
+        clock: Clock | None = None,
+    ) -> None:
+        environment = os.environ if environment is None else environment
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._catalogue = catalogue(settings, environment)
+        self._keys = KeyRing(store, environment)
+        self._servers = LocalServers(
+            self._places(),
+            seconds=settings.local_seconds,
+            cache_seconds=settings.local_cache_seconds,
+            key=self._key_at,
+        )
+        self._lists = ModelLists(seconds=settings.verify_seconds)
+        self._verifier = Verifier(seconds=settings.verify_seconds, now=self._clock.now)
+        self._adapters = Adapters(adapters, settings)
+        self._prices = Prices()
+        self._now = running(self._catalogue, ())
+
+    # For dialects
+
+    async def catalogue(self) -> tuple[ProviderEntry, ...]:
+        now = await self._look()
+        models = await asyncio.gather(*map(self._models, now.entries))
+        return tuple(map(_shown, now.entries, models))
+
+    async def status(self, *, verify: bool = False) -> tuple[ProviderStatus, ...]:
+        now = await self._look()
+        return tuple(await asyncio.gather(*(self._status(entry, now, verify=verify) for entry in now.entries)))
+
+    async def set_key(self, provider: str, key: str) -> None:
+        self._check_has_key(provider)
+        await asyncio.to_thread(self._keys.store.set, provider, key)
+
+    async def forget_key(self, provider: str) -> bool:
+        self._check_has_key(provider)
+        return await asyncio.to_thread(self._keys.store.forget, provider)
+
+    # For the agent
+
+    async def choose(self, provider: str | None = None, model: str | None = None) -> Chosen:
+        """Who answers a session: whoever it names, else the settings', else the first that can.
+
+        Raises ``InvalidRequest`` for a name that nobody has, ``ProviderFailed`` for one that cannot be used as it is.
+        """
+        now = await self._look()
+        named, wanted = (provider or "").strip(), (model or "").strip()
+        if named or self._settings.provider:
+            entry = self._named(named or self._settings.provider, now)
+            wanted = wanted or self._usual_model(entry, named)
+        else:
+            entry = await self._first(now, wanted or self._settings.model, insist=bool(wanted))
+            wanted = wanted or ("" if entry.demonstration else self._settings.model)
+        problem = self._problem(entry, now)
+        if problem is not None:
+            raise problem
+        wanted = wanted or next(iter(await self._models(entry)), "")
+        if not wanted:
+            raise InvalidRequest(f"{entry.name} lists no models: say which one")
+        await self._adapters.load(entry.api)
+        return Chosen(entry.id, wanted, partial(self.provider, entry.id))
+
+    def provider(self, name: str) -> Provider:
+        """The adapter of a provider, the same one as long as its key is. Raises as ``choose``."""
+        entry = self._now.find(name)
+        if entry is None:
+            raise self._unknown(name)
+        found = self._key(entry)
+        if found.source == "missing":
+            raise _no_key(entry)
+        return self._adapters.get(entry, found.key)
+
+    def search_key(self, variable: str) -> str | None:
+        """The key of the service that searches the web with the key of this name (``BRAVE_API_KEY``), if any."""
+        service = next(service for service, named in SEARCH_SERVICES.items() if named == variable)
+        return self._keys.find(service, (variable,)).key
+
+    async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
+        """US dollars of a model call; None where that is not known."""
+        return await self._prices.cost(self._price_id(provider), model, spent)
+
+    async def context_window(self, provider: str, model: str) -> int | None:
+        """Tokens that a model takes: as settings, its server or the price list say; else None."""
+        entry = self._now.find(provider)
+        told = (entry.context_window if entry is not None else 0) or self._now.window(provider, model)
+        return told or await self._prices.context_window(self._price_id(provider), model)
+
+    async def close(self) -> None:
+        """Give up every connection."""
+        await self._adapters.close()
+
+    # Inside
+
+    def _places(self) -> tuple[str, ...]:
+        """Where to look for local servers: nowhere, if settings say so, but at what they name themselves."""
+        added = [entry.base_url for entry in self._catalogue if entry.local and entry.id in self._settings.providers]
+        if not self._settings.local_servers:
+            return tuple(added)
+        usual = [entry.base_url for entry in self._catalogue if entry.id == "ollama" and entry.local]
+        return (*added, *self._settings.local_servers, *usual)
+
+    def _key_at(self, url: str) -> str | None:
+        entries = (entry for entry in self._catalogue if entry.local and entry.base_url == url)
+        return next((found.key for entry in entries if (found := self._key(entry)).key is not None), None)
+
+    async def _look(self) -> Running:
+        self._now = running(self._catalogue, await self._servers.find())
+        return self._now
+
+    def _key(self, entry: CatalogueEntry) -> FoundKey:
+        if entry.demonstration:
+            return FoundKey("none_needed")
+        found = self._keys.find(entry.id, entry.key_env)
+        return found if found.key is not None or entry.needs_key else FoundKey("none_needed")
+
+    async def _models(self, entry: CatalogueEntry) -> tuple[str, ...]:
+        found = self._key(entry)
+        if entry.models or entry.local or found.source == "missing":
+            return entry.models
+        return tuple(model.id for model in await self._lists.models(entry, found.key))
+
+    def _named(self, name: str, now: Running) -> CatalogueEntry:
+        entry = now.find(name)
+        if entry is not None:
+            return entry
+        port = placed_port(name)
+        if port in self._servers.ports:
+            raise _not_running(name, f"port {port}")
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> InvalidRequest:
+        known = ", ".join(entry.id for entry in self._now.entries)
+        return InvalidRequest(f"unknown provider {name[:64]!r}; known: {known}")
+
+    def _usual_model(self, entry: CatalogueEntry, named: str) -> str:
+        """The settings' model, if it is meant for this provider, which a session named or else the settings."""
+        model, of = self._settings.model, self._settings.provider
+        return model if named in ("", of) or (not of and model in entry.models) else ""
+
+    async def _first(self, now: Running, model: str, *, insist: bool) -> CatalogueEntry:
+        """The first that can be used; of those that have ``model``, if any has."""
+        able = [entry for entry in now.entries if self._problem(entry, now) is None]
+        if model:
+            having = [entry for entry in able if model in await self._models(entry)]
+            listing = [entry for entry in now.entries if model in entry.models]
+            if having or listing:
+                return (having or listing)[0]
+        if not able or (insist and able[0].demonstration):
+            raise ProviderFailed("no provider has a key, and no model server runs here", cause="unauthorized")
+        return able[0]
+
+    def _problem(self, entry: CatalogueEntry, now: Running) -> ProviderFailed | None:
+        """Why this one cannot be used now."""
+        if self._key(entry).source == "missing":
+            return _no_key(entry)
+        if entry.local and entry.id not in now.servers:
+            return _not_running(entry.name, entry.base_url)
+        if entry.local and not entry.models:
+            return ProviderFailed(f"{entry.name} has no models", cause="failed")
+        problem = self._adapters.problem(entry.api)
+        return ProviderFailed(f"{entry.name}: {problem}") if problem is not None else None
+
+    async def _status(self, entry: CatalogueEntry, now: Running, *, verify: bool) -> ProviderStatus:
+        found = self._key(entry)
+        problem = self._problem(entry, now)
+        checked: Verification | None = None
+        if found.key is not None and not entry.local:
+            asked = self._verifier.verify(entry, found.key) if verify else None
+            checked = await asked if asked is not None else self._verifier.last(entry, found.key)
+        refused = checked is not None and checked.verdict == "refused"
+        return ProviderStatus(
+            id=entry.id,
+            ready=problem is None and not refused,
+            verified=checked.verdict == "taken" if checked is not None else entry.id in now.servers,
+            key=found.source,
+            message=_message(entry, found, problem, checked),
+            checked_at=checked.at if checked is not None else self._clock.now(),
+        )
+
+    def _check_has_key(self, name: str) -> None:
+        entry = self._now.find(name)
+        if entry is not None and entry.demonstration:
+            raise InvalidRequest(f"{name} needs no key")
+        if entry is None and name not in SEARCH_SERVICES:
+            raise self._unknown(name)
+
+    def _price_id(self, provider: str) -> str | None:
+        entry = self._now.find(provider)
+        return None if entry is None or is_this_machine(entry.base_url) else entry.price_id
+
+
+def _shown(entry: CatalogueEntry, models: tuple[str, ...]) -> ProviderEntry:
+    return ProviderEntry(
+        id=entry.id,
+        name=entry.name,
+        models=models,
+        default_model=next(iter(models), None),
+        local=entry.local,
+        demonstration=entry.demonstration,
+    )
+
+
+def _no_key(entry: CatalogueEntry) -> ProviderFailed:
+    variable = f", or set {entry.key_env[0]}" if entry.key_env else ""
+    return ProviderFailed(
+        f"{entry.name} has no key: give it one with 'dragoman providers key {entry.id}'{variable}",
+        cause="unauthorized",
+    )
+
+
+def _not_running(name: str, place: str) -> ProviderFailed:
+    return ProviderFailed(f"{name} does not run: nothing usable answers at {place}", cause="network", retryable=True)
+
+
+def _message(
+    entry: CatalogueEntry, found: FoundKey, problem: ProviderFailed | None, checked: Verification | None
+) -> str:
+    if problem is not None:
+        return str(problem)
+    if entry.demonstration:
+        return "always there; answers by a script, and is no model"
+    if entry.local:
+        return f"runs at {entry.base_url}"
+    where = {"stored": "key stored here", "none_needed": "needs no key"}.get(found.source, f"key of {found.variable}")
+    return f"{where}; {checked.message}" if checked is not None else where

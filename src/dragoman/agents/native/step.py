@@ -1,0 +1,265 @@
+"""One step of a turn: a model call told to the log as it streams, and the calls it made, run as they come.
+
+The order in the log: the step starts; parts open, grow and close, each closed text a message; a call as soon as its
+input is complete, and its result as soon as it has one; then the tokens, then the step's end (docs/mapping.md rule 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from dragoman.hub.client_tools import ClientCall
+from dragoman.hub.errors import HubError
+from dragoman.hub.events import (
+    Json,
+    LogWritten,
+    MessageAdded,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    Problem,
+    RawPart,
+    SourceCited,
+    StepEnded,
+    StepStarted,
+    ToolCalled,
+    ToolEnded,
+)
+from dragoman.hub.turns import TurnContext
+
+from .calls import CallRunner, shown_input
+from .model_call import Answer, call_model
+from .providers.conversation import ModelRequest
+from .providers.port import (
+    CallMade,
+    Cited,
+    PartClosed,
+    PartGrew,
+    PartOpened,
+    Provider,
+    ProviderCallEnded,
+    ProviderFailed,
+    RawReceived,
+    StreamEvent,
+)
+from .usage import Meter
+
+BACKLOG = 512
+"""Deltas recorded ahead of the disk before the stream waits for it."""
+
+PARTIAL = "partial"
+"""``message.added.kind`` of a text that was cut off: by a cancel, or by its provider."""
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """What the model is reached through for one step."""
+
+    provider: Provider
+    raw: bool
+
+
+class StepRunner:
+    """Runs one step. Make one per step; ``run`` once."""
+
+    def __init__(
+        self, turn: TurnContext, number: int, calls: CallRunner, meter: Meter, is_taken: Callable[[str], bool]
+    ) -> None:
+        self._turn = turn
+        self._number = number
+        self._calls = calls
+        self._meter = meter
+        self._is_taken = is_taken
+        self._ids: dict[str, str] = {}
+        self._answer = Answer("")
+        self._deltas = 0
+        self._tools: asyncio.TaskGroup
+        self.conversation_tokens = 0
+        """Tokens of the conversation after this step, once it has ended well."""
+        self._client_tools: frozenset[str] = frozenset()
+        self._client_calls: list[CallMade] = []
+
+    async def run(self, reached: Reached, request: ModelRequest, client_tools: Sequence[str]) -> Answer:
+        """The step to its end, with every result in. Raises ``ProviderFailed``."""
+        provider = reached.provider
+        self._answer = Answer(provider.name)
+        self._client_tools = frozenset(client_tools)
+        self._turn.record(
+            StepStarted(turn=self._turn.turn, step=self._number, provider=provider.name, model=request.model)
+        )
+        failure: ProviderFailed | None = None
+        try:
+            async with asyncio.TaskGroup() as self._tools:
+                failure = await self._stream(reached, request)
+                if failure is None and self._client_calls:
+                    await self._run_client_calls()
+        except BaseException:
+            self._close_parts()
+            raise
+        if failure is not None:
+            self._failed(failure)
+            raise failure
+        await self._ended(request)
+        return self._answer
+
+    async def _stream(self, reached: Reached, request: ModelRequest) -> ProviderFailed | None:
+        try:
+            await call_model(
+                reached.provider,
+                request,
+                self._calls.place.settings.turn,
+                on_event=self._take,
+                on_retry=self._retried,
+                raw=reached.raw,
+            )
+        except ProviderFailed as failure:
+            return failure
+        return None
+
+    async def _run_client_calls(self) -> None:
+        """Together: those for one client are a bundle. What is no JSON goes out as the text that it is."""
+        calls = [
+            ClientCall(
+                call=made.call, tool=made.tool, input=shown_input(made.arguments), provider_metadata=made.metadata
+            )
+            for made in self._client_calls
+        ]
+        seconds = self._calls.place.settings.tools.client_seconds
+        await self._turn.session.call_client_tools(self._turn, calls, seconds)
+
+    # What the stream says
+
+    async def _take(self, event: StreamEvent) -> None:
+        if isinstance(event, PartGrew):
+            self._answer.take(event)
+            part, kind = self._ids[event.part], self._answer.kind_of(event.part)
+            self._turn.record(PartDelta(turn=self._turn.turn, part=part, kind=kind, text=event.text))
+            self._deltas += 1
+            if self._deltas % BACKLOG == 0:
+                await self._turn.recorded()
+        elif isinstance(event, PartOpened):
+            self._opened(event)
+        elif isinstance(event, PartClosed):
+            self._closed(event)
+        elif isinstance(event, CallMade):
+            self._called(event)
+        elif isinstance(event, RawReceived):
+            self._raw(event)
+        elif isinstance(event, ProviderCallEnded):
+            self._provider_called(event)
+        elif isinstance(event, Cited):
+            self._turn.record(SourceCited(turn=self._turn.turn, source=event.source))
+        else:
+            self._answer.take(event)
+
+    def _opened(self, event: PartOpened) -> None:
+        self._answer.take(event)
+        part = self._ids[event.part] = self._unique(event.part)
+        self._turn.record(
+            PartStarted(
+                turn=self._turn.turn,
+                part=part,
+                kind=event.kind,
+                tool=event.tool,
+                executor="provider" if event.by_provider else None,
+                provider_metadata=event.metadata,
+            )
+        )
+
+    def _closed(self, event: PartClosed) -> None:
+        kind, text = self._answer.kind_of(event.part), self._answer.text_of(event.part)
+        self._answer.take(event)
+        part = self._ids[event.part]
+        self._turn.record(PartEnded(turn=self._turn.turn, part=part, kind=kind, provider_metadata=event.metadata))
+        if kind != "tool_input" and (text or (kind == "reasoning" and event.metadata is not None)):
+            self._said(kind, text, event.metadata)
+
+    def _said(self, kind: str, text: str, metadata: Json, mark: str | None = None) -> None:
+        self._turn.record(
+            MessageAdded(
+                message=self._turn.session.ids(),
+                role="assistant" if kind == "text" else "reasoning",
+                text=text,
+                turn=self._turn.turn,
+                kind=mark,
+                provider_metadata=metadata,
+            )
+        )
+
+    def _called(self, event: CallMade) -> None:
+        call = self._ids.get(event.call) or self._unique(event.call)
+        event = msgspec.structs.replace(event, call=call)
+        self._answer.take(event)
+        if event.tool in self._client_tools:
+            self._client_calls.append(event)
+        else:
+            self._tools.create_task(self._calls.run(self._calls.called(event)), name=f"tool:{event.call}")
+
+    def _provider_called(self, event: ProviderCallEnded) -> None:
+        call = self._ids.get(event.call) or self._unique(event.call)
+        turn = self._turn.turn
+        self._turn.record(ToolCalled(call=call, tool=event.tool, input=event.input, turn=turn, executor="provider"))
+        status = "error" if event.failed else "ok"
+        self._turn.record(ToolEnded(call=call, tool=event.tool, status=status, output=event.output, turn=turn))  # type: ignore[arg-type]
+
+    def _raw(self, event: RawReceived) -> None:
+        try:
+            self._turn.record(RawPart(turn=self._turn.turn, raw=event.raw, sdk_type=event.sdk_type))
+        except HubError as problem:
+            self._turn.record(RawPart(turn=self._turn.turn, raw={"omitted": str(problem)}, sdk_type=event.sdk_type))
+
+    def _retried(self, failure: ProviderFailed, delay: float) -> None:
+        line = f"model call failed ({failure}); trying again in {delay:g} s"
+        self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
+
+    # Its end
+
+    async def _ended(self, request: ModelRequest) -> None:
+        turn, answer = self._turn.turn, self._answer
+        usage = await self._meter.measure(request, answer)
+        self.conversation_tokens = usage.conversation_tokens or 0
+        self._turn.record(
+            msgspec.structs.replace(usage, message=f"{turn}:{self._number}", turn=turn, step=self._number)
+        )
+        finished = answer.finished
+        assert finished is not None, "a stream ends with Finished"
+        self._turn.record(
+            StepEnded(
+                turn=turn,
+                step=self._number,
+                finish_reason=finished.reason,
+                raw_finish_reason=finished.raw_reason,
+                response=finished.response,
+            )
+        )
+
+    def _failed(self, failure: ProviderFailed) -> None:
+        self._close_parts()
+        self._turn.record(
+            StepEnded(turn=self._turn.turn, step=self._number, finish_reason="error", problem=problem_of(failure))
+        )
+
+    def _close_parts(self) -> None:
+        """What the model said before it was cut off stays said, and the next turn knows of it."""
+        for part in self._answer.open_parts:
+            kind, text = self._answer.kind_of(part), self._answer.text_of(part)
+            self._turn.record(PartEnded(turn=self._turn.turn, part=self._ids[part], kind=kind))
+            if kind == "text" and text:
+                self._said(kind, text, None, PARTIAL)
+            self._answer.take(PartClosed(part))
+
+    def _unique(self, given: str) -> str:
+        """The provider's id where it is new, else one made from it."""
+        unique = given or self._turn.session.ids()
+        while self._is_taken(unique):
+            unique = f"{given}-{self._turn.session.ids()[:8]}"
+        return unique
+
+
+def problem_of(failure: ProviderFailed) -> Problem:
+    """A provider's failure as the log has it."""
+    detail = {"status": failure.status, "error": failure.detail}
+    shown = {key: value for key, value in detail.items() if value is not None}
+    return Problem(code=f"provider_{failure.cause}", message=str(failure), source="provider", detail=shown or None)

@@ -1,0 +1,65 @@
+"""How many tokens texts are, without asking anybody. Blocks at its first call; for a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dragoman.hub.events import Json
+
+from .history import as_text
+from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage
+
+ENCODING = "o200k_base"
+"""The encoding that is counted in. Other models' differ by up to a quarter: a count is an estimate all the same."""
+
+_PER_MESSAGE = 4
+"""Tokens that a message costs beside its text."""
+
+_PER_IMAGE = 1000
+"""Tokens of a picture: what a screen costs, about."""
+
+
+def count(texts: Iterable[str]) -> int:
+    """Tokens of these texts: counted where the ``tokens`` extra is installed, else told from their letters.
+
+    Without it: four ASCII characters make a token, and each other character is one.
+    """
+    texts = list(texts)
+    try:
+        import toktok  # noqa: PLC0415  an extra
+    except ImportError:
+        return sum(map(_told_from_letters, texts))
+    return sum(toktok.batch_count(texts, ENCODING))
+
+
+def count_messages(messages: Iterable[Message]) -> int:
+    """Tokens of these messages."""
+    messages = list(messages)
+    texts = [text for message in messages for text in _texts(message)]
+    images = sum(0 if isinstance(message, AssistantMessage) else len(message.images) for message in messages)
+    return count(texts) + len(messages) * _PER_MESSAGE + images * _PER_IMAGE
+
+
+def count_request(request: ModelRequest) -> int:
+    """Tokens of all that a model call gives the model."""
+    tools = [text for tool in request.tools for text in (tool.name, tool.description, as_text(tool.schema))]
+    return count([request.system, *tools]) + count_messages(request.messages)
+
+
+def _texts(message: Message) -> Iterable[str]:
+    if isinstance(message, AssistantMessage):
+        for part in message.parts:
+            yield f"{part.tool}{_input(part.input)}" if isinstance(part, Call) else part.text
+        return
+    yield message.text
+    if isinstance(message, ToolMessage):
+        yield message.tool
+
+
+def _input(given: Json) -> str:
+    return "" if given is None else as_text(given)
+
+
+def _told_from_letters(text: str) -> int:
+    letters = len(text.encode("ascii", "ignore"))
+    return -(-letters // 4) + len(text) - letters

@@ -1,0 +1,207 @@
+"""One turn of a native session: model calls and tools in steps, until the model has nothing more to do.
+
+What the model is told is folded from the log anew before each step. So whatever comes in meanwhile (a prompt that
+steers, a shortened context) counts from the next step on, and a crash loses nothing but the step itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from dragoman.hub.events import ContextReported, Json, LogWritten
+from dragoman.hub.log import SessionLog
+from dragoman.hub.turns import TurnContext, TurnFailed
+
+from .calls import CallRunner
+from .compaction import Compactor
+from .history import Conversation
+from .model_call import Answer
+from .prompt import project_memory, system_prompt
+from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
+from .providers.port import Provider, ProviderFailed
+from .settings import NativeSettings
+from .step import Reached, StepRunner, problem_of
+from .tokens import count_messages, count_request
+from .tools.schema import tool_spec
+from .tools.tool import Tool
+from .usage import Meter
+
+
+class Model(msgspec.Struct, frozen=True):
+    """The model that a turn runs with: how it is reached, its name, how many tokens it takes, who counts them."""
+
+    provider: Provider
+    name: str
+    window: int
+    meter: Meter
+
+
+class TurnLoop:
+    """Runs one turn. Make one per turn; ``run`` once."""
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        conversation: Conversation,
+        model: Model,
+        calls: CallRunner,
+        tools: Mapping[str, Tool],
+        settings: NativeSettings,
+    ) -> None:
+        self._turn = turn
+        self._session = turn.session
+        self._conversation = conversation
+        self._model = model
+        self._calls = calls
+        self._tools = tools
+        self._settings = settings
+        self._parts: set[str] = set()
+        self._counted: tuple[int, int] | None = None
+
+    async def run(self) -> str | None:
+        """The text of the last answer. Raises ``TurnFailed``."""
+        number, text = 0, None
+        while number < self._settings.turn.steps:
+            number += 1
+            self._turn.take_steering()
+            answer = await self._step(number)
+            text = answer.text or None
+            if not answer.calls and not self._steered():
+                return text
+        line = f"the turn ended after {number} steps, its limit (native.turn.steps)"
+        self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
+        return text
+
+    def _is_taken(self, part: str) -> bool:
+        """Whether this id names something else already; if not, it does from now on."""
+        taken = part in self._parts or part in self._conversation.calls
+        self._parts.add(part)
+        return taken
+
+    def _steered(self) -> bool:
+        """Whether somebody said something for this turn that no step has seen."""
+        return any(prompt.steer for prompt in self._session.shown.queue)
+
+    async def _step(self, number: int) -> Answer:
+        messages = await self._messages()
+        if await self._compacted_when_full(messages):
+            messages = await self._messages()
+        try:
+            return await self._call(number, messages)
+        except ProviderFailed as failure:
+            if failure.cause != "too_long" or not await self._compact(messages, "too_long"):
+                raise TurnFailed(problem_of(failure)) from failure
+        try:
+            return await self._call(number, await self._messages())
+        except ProviderFailed as failure:
+            raise TurnFailed(problem_of(failure)) from failure
+
+    async def _call(self, number: int, messages: Sequence[Message]) -> Answer:
+        specs, client_tools = self._offered()
+        request = await self._request(messages, specs)
+        self._report(request)
+        step = StepRunner(self._turn, number, self._calls, self._model.meter, self._is_taken)
+        raw = self._session.state.settings.get("raw_parts") is True
+        answer = await step.run(Reached(self._model.provider, raw), request, client_tools)
+        self._counted = (step.conversation_tokens, len(messages) + 1)
+        return answer
+
+    # What the model gets
+
+    async def _messages(self) -> Sequence[Message]:
+        """The conversation as the log has it now."""
+        await self._turn.recorded()
+        await catch_up(self._conversation, self._session)
+        return self._conversation.messages()
+
+    def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
+        """The tools for this step, and which of them clients run."""
+        plan = self._mode() == "plan"
+        own = [tool for tool in self._tools.values() if plan or tool.name != "presentPlan"]
+        disabled = self._session.state.settings.get("disabled_tools")
+        hidden = frozenset(disabled) if isinstance(disabled, list) else frozenset()
+        if self._model.provider.searches:
+            hidden |= {"webSearch"}
+        specs = [tool_spec(tool) for tool in own if tool.name not in hidden]
+        client = [
+            ToolSpec(tool.offer.name, tool.offer.description, tool.offer.parameters)
+            for tool in self._session.client_tools
+        ]
+        return (*specs, *client), tuple(spec.name for spec in client)
+
+    async def _request(self, messages: Sequence[Message], specs: tuple[ToolSpec, ...]) -> ModelRequest:
+        place = self._calls.place
+        memory = await asyncio.to_thread(project_memory, place.guard, place.roots[0])
+        extra = self._session.state.settings.get("instructions")
+        today = datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date()
+        system = system_prompt(place.cwd, specs, mode=self._mode(), memory=memory, today=today)
+        return ModelRequest(
+            model=self._model.name,
+            system=f"{system}\n\n{extra}" if isinstance(extra, str) and extra else system,
+            messages=tuple(messages),
+            tools=specs,
+            max_output_tokens=self._settings.turn.output_tokens,
+            web_search=self._model.provider.searches,
+        )
+
+    def _mode(self) -> str:
+        mode = self._session.state.settings.get("mode", self._settings.mode)
+        return mode if isinstance(mode, str) else "ask"
+
+    def _report(self, request: ModelRequest) -> None:
+        """Tell whoever wants to see it what the model is given, where that is news."""
+        schemas = [msgspec.to_builtins(tool) for tool in request.tools]
+        last = request.messages[-1] if request.messages else None
+        self._tell("system_prompt", request.system)
+        self._tell("tool_schemas", schemas)
+        if isinstance(last, UserMessage):
+            self._tell("user_message", last.text)
+
+    def _tell(self, part: Literal["system_prompt", "user_message", "tool_schemas"], content: Json) -> None:
+        if self._conversation.reported.get(part) != content:
+            self._conversation.reported[part] = content
+            self._turn.record(ContextReported(part=part, content=content, turn=self._turn.turn))
+
+    # When it gets too much
+
+    async def _compacted_when_full(self, messages: Sequence[Message]) -> bool:
+        share = self._settings.context.compact_at
+        if share <= 0 or await self._tokens(messages) < self._model.window * share:
+            return False
+        return await self._compact(messages, "threshold")
+
+    async def _compact(self, messages: Sequence[Message], reason: str) -> bool:
+        compactor = Compactor(
+            self._model.provider,
+            self._model.name,
+            self._model.meter,
+            self._settings,
+            self._turn.record,
+            self._session.ids,
+        )
+        tokens = await self._tokens(messages)
+        # Who finds it too long has a smaller window than we know of: at most what it did not take.
+        window = min(self._model.window, tokens) if reason == "too_long" else self._model.window
+        done = await compactor.compact(messages, window=window, tokens=tokens, reason=reason, turn=self._turn.turn)
+        if done:
+            self._counted = None
+        return done
+
+    async def _tokens(self, messages: Sequence[Message]) -> int:
+        """What a call with these messages costs: by the provider's last count where there is one, else by ours."""
+        if self._counted is not None:
+            tokens, known = self._counted
+            return tokens + await asyncio.to_thread(count_messages, messages[known:])
+        specs, _ = self._offered()
+        return await asyncio.to_thread(count_request, await self._request(messages, specs))
+
+
+async def catch_up(conversation: Conversation, session: SessionLog) -> None:
+    """Fold in what the log has durably, beyond what was folded before."""
+    while conversation.cursor < session.shown.seq:
+        conversation.take(await session.read(conversation.cursor))
