@@ -143,6 +143,7 @@ TEXT = st.text(st.sampled_from("ab$\\&1\n\r."), max_size=30)
 PIECE = st.text(st.sampled_from("ab$\\&1\n\r."), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(TEXT, PIECE, TEXT, TEXT)
 def test_one_occurrence_is_replaced_exactly_and_literally(before: str, old: str, new: str, after: str) -> None:
     text = before + old + after
@@ -151,6 +152,7 @@ def test_one_occurrence_is_replaced_exactly_and_literally(before: str, old: str,
     assert replaced(text, old, new, every=False, most=1000) == before + new + after
 
 
+@settings(deadline=None)
 @given(TEXT, PIECE, TEXT)
 def test_text_without_the_other_line_ends_is_replaced_as_python_does(text: str, old: str, new: str) -> None:
     assume("\r\n" not in text)
@@ -162,6 +164,7 @@ def test_text_without_the_other_line_ends_is_replaced_as_python_does(text: str, 
     assert refused.value.count == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("abc"), max_size=3), min_size=2, max_size=8), st.data())
 def test_line_ends_that_are_not_replaced_stay_as_they_are(lines: list[str], data: st.DataObject) -> None:
     ends = data.draw(st.lists(st.sampled_from(["\n", "\r\n"]), min_size=len(lines), max_size=len(lines)))
@@ -172,7 +175,7 @@ def test_line_ends_that_are_not_replaced_stay_as_they_are(lines: list[str], data
     assert replaced(text, "X", "", every=False, most=1000) == expected
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(TEXT, PIECE, TEXT)
 async def test_a_file_holds_the_old_or_the_new_whole(root: Path, turn: FakeTurn, text: str, old: str, new: str) -> None:
     (root / "f").write_bytes(text.encode())

@@ -12,6 +12,7 @@ from dragoman.agents.native.settings import NativeSettings, ToolLimits
 from dragoman.agents.native.tools.glob import Glob
 from dragoman.agents.native.tools.patterns import Pattern
 from dragoman.agents.native.tools.tool import ToolFailed
+from dragoman.agents.native.tools.walk import Patience, find
 
 from .context import FakeTurn, run
 
@@ -191,9 +192,9 @@ async def test_folders_that_are_too_deep_are_left_out(root: Path, turn: FakeTurn
 
 
 async def test_a_cancelled_search_stops(tree: Path, turn: FakeTurn, open_files: None) -> None:
-    for folder in range(50):
+    for folder in range(20):
         (tree / f"many{folder}").mkdir()
-        for file in range(100):
+        for file in range(50):
             (tree / f"many{folder}" / str(file)).touch()
     task = asyncio.create_task(run(Glob(), turn, pattern="**"))
     await asyncio.sleep(0)
@@ -221,6 +222,7 @@ async def test_no_pattern_finds_anything_outside(tree: Path, turn: FakeTurn, pat
 NAMES = st.text(st.sampled_from("ab."), min_size=1, max_size=3).filter(lambda name: name.strip("."))
 
 
+@settings(deadline=None)
 @given(
     st.lists(NAMES, min_size=1, max_size=4),
     st.lists(st.just("**") | st.text(st.sampled_from("ab?*"), min_size=1, max_size=3), min_size=1, max_size=4),
@@ -244,3 +246,15 @@ def matched(names: tuple[str, ...], parts: tuple[str, ...]) -> bool:
     if parts[0] == "**":
         return any(matched(names[count:], parts[1:]) for count in range(len(names) + 1))
     return bool(names) and PurePosixPath(names[0]).match(parts[0]) and matched(names[1:], parts[1:])
+
+
+def test_a_folder_that_becomes_a_link_on_the_way_is_not_entered(tree: Path) -> None:
+    folder = os.open(tree, os.O_RDONLY)
+    try:
+        found = find(folder, Pattern("**/*"), Patience(60))
+        first = next(found)
+        (tree / "sub").rename(tree / "elsewhere")
+        (tree / "sub").symlink_to("../outside")
+        assert {first.path, *(each.path for each in found)} <= set(FILES)
+    finally:
+        os.close(folder)

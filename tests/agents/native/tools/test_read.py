@@ -122,7 +122,7 @@ async def test_links_within_and_odd_names_are_read(root: Path, turn: FakeTurn) -
         assert (await run(Read(), turn, file_path="link")).output.startswith("1\t")
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r\0\ufeff", exclude_categories=["Cs"]))), st.booleans())
 async def test_every_line_is_shown_once(root: Path, turn: FakeTurn, lines: list[str], ended: bool) -> None:
     if lines and not lines[-1]:

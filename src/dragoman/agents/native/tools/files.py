@@ -17,6 +17,7 @@ import msgspec
 from dragoman.agents.native.path_guard import PathBlocked, PathGuard, PathInvalid
 
 from .settled import settled
+from .showing import shown_path
 from .tool import ToolContext, ToolFailed, ToolInput, in_thread
 
 _BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -77,7 +78,7 @@ async def change(context: ToolContext, tool: str, path: str, given: ToolInput, c
     is written: the file may have changed in the meantime.
     """
     target = await settled(in_thread(_rehearse, context.guard, tool, path, content))
-    await context.permit_edit(str(target), msgspec.to_builtins(given))
+    await context.permit_edit(shown_path(str(target)), msgspec.to_builtins(given))
     await settled(in_thread(_write, context.guard, tool, path, target, content))
     return target
 

@@ -102,9 +102,10 @@ async def _search(arguments: list[str], place: _Place, matches: Matches) -> str 
         if matches.full:
             return None  # it has been killed, and what it had still to say is not wanted
         code = await process.wait()
-    if code != 2 or matches.text:
+    if code in (0, 1) or matches.text:
         return None
-    return complaint.result().decode("utf-8", "replace").strip() or None
+    said = complaint.result().decode("utf-8", "replace").strip()
+    return said or (None if code == 2 else f"it ended with {code}")  # 2 without a word: a file could not be read
 
 
 async def _read(process: Process, matches: Matches) -> None:

@@ -93,7 +93,7 @@ def _replace(cell: dict[str, Any], kind: str | None, source: str) -> None:
     cell["cell_type"] = kind or cell.get("cell_type", "code")
     for stale in ("outputs", "execution_count"):
         cell.pop(stale, None)
-    if cell["cell_type"] != "markdown":
+    if cell["cell_type"] == "code":
         cell.pop("attachments", None)
     cell.update(_results(cell["cell_type"]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,6 +12,7 @@ from msgspec import Meta
 from dragoman.agents.native.path_guard import PathGuard
 
 from .files import failures, read_text
+from .showing import shown_path
 from .tool import Result, ToolContext, ToolInput, Touches, in_thread
 
 
@@ -44,7 +46,9 @@ def _load(name: str, context: ToolContext) -> Result:
                     content = read_text(guard, "skill", str(path), context.settings.tools.read_bytes).text
                 except (FileNotFoundError, NotADirectoryError):
                     continue
-            return Result(content, f"{content}\n\n(This skill is {path}; paths in it start at its folder.)")
+            return Result(
+                content, f"{content}\n\n(This skill is {shown_path(str(path))}; paths in it start at its folder.)"
+            )
     return Result(f'Skill "{name}" not found.')
 
 
@@ -58,7 +62,7 @@ def _places(name: str, context: ToolContext) -> Iterator[tuple[PathGuard, Path]]
     yield context.guard, project / name / "SKILL.md"
     yield context.guard, project / f"{name}.md"
     for setting in context.settings.skills:
-        folder = Path(setting).expanduser()
+        folder = Path(os.path.expanduser(setting))  # noqa: PTH111 - pathlib raises for a home that there is not
         guard = PathGuard(folder, [folder])
         yield guard, folder / name / "SKILL.md"
         yield guard, folder / f"{name}.md"

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from .files import Text, change
+from .showing import shown_path
 from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
 
 
@@ -32,7 +33,7 @@ class Write:
         """``Wrote N chars to PATH``."""
         content = encoded("write", given.content)
         path = await change(context, "write", given.file_path, given, lambda: content)
-        return Result(f"Wrote {len(given.content)} chars to {path}")
+        return Result(f"Wrote {len(given.content)} chars to {shown_path(str(path))}")
 
 
 def encoded(tool: str, text: str) -> bytes:
