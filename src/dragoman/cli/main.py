@@ -93,6 +93,8 @@ def build_parser() -> Parser:
     providers.add_argument("--verify", action="store_true", help="ask each one whether it takes its key")
     providers.add_argument("--json", action="store_true", help="print one JSON object per provider")
 
+    _talking(commands.add_parser("chat", help="talk with an agent, in this terminal or by lines", allow_abbrev=False))
+
     config = commands.add_parser("config", help="print the settings that hold", allow_abbrev=False)
     config.add_argument("--config", metavar="FILE", help="settings file (TOML)")
     return parser
@@ -117,6 +119,17 @@ def _listening(parser: Parser) -> None:
 def _reaching(parser: Parser) -> None:
     parser.add_argument("--url", help="the server (DRAGOMAN_URL, else http://127.0.0.1:7337)")
     parser.add_argument("--token", help="its token (DRAGOMAN_TOKEN)")
+
+
+def _talking(parser: Parser) -> None:
+    _reaching(parser)
+    parser.add_argument("--session", metavar="ID", help="take up this session: its id, or a unique beginning of it")
+    parser.add_argument("--cwd", metavar="DIR", help="folder of a new session (this one)")
+    parser.add_argument("--kind", choices=("native", "scripted"), help="kind of a new session (native)")
+    parser.add_argument("--provider", metavar="NAME", help="who provides the model")
+    parser.add_argument("--model", metavar="NAME", help="which model answers")
+    parser.add_argument("--mode", choices=("ask", "accept_edits", "plan", "all"), help="what runs unasked")
+    parser.add_argument("--print", metavar="PROMPT", help="one turn, its answer on stdout; - reads standard input")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

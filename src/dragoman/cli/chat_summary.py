@@ -1,0 +1,96 @@
+"""Short words for what tools were given, how long things took, and what they cost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .chat_text import one_line
+
+INPUT_COLUMNS = 60
+"""How much of a tool's input is shown in its line."""
+
+PROBLEM_COLUMNS = 100
+
+_TELLING = (
+    "command",
+    "filePath",
+    "file_path",
+    "notebookPath",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "question",
+    "task",
+    "skillName",
+    "key",
+    "description",
+)
+"""Fields of a tool's input that say most about it, the best first."""
+
+
+def input_summary(given: Any) -> str:
+    """What a tool was given, in one short line."""
+    if given is None or given in ({}, []):
+        return ""
+    if isinstance(given, str):
+        return one_line(given, INPUT_COLUMNS)
+    if isinstance(given, dict):
+        for name in _TELLING:
+            if isinstance(told := given.get(name), str) and told.strip():
+                return one_line(told, INPUT_COLUMNS)
+        if isinstance(todos := given.get("todos"), list):
+            return f"{len(todos)} tasks"
+    return one_line(json.dumps(given, ensure_ascii=False), INPUT_COLUMNS)
+
+
+def outcome_summary(ended: dict[str, Any]) -> str:
+    """How a tool call ended: its status, and what went wrong."""
+    status = str(ended["status"])
+    problem = (ended.get("problem") or {}).get("message")
+    if problem and status in ("error", "denied"):
+        return f"{status}: {one_line(str(problem), PROBLEM_COLUMNS)}"
+    code = (ended.get("output") or {}).get("exitCode") if isinstance(ended.get("output"), dict) else None
+    return f"{status}, exit code {code}" if status == "ok" and isinstance(code, int) and code != 0 else status
+
+
+def duration(milliseconds: float) -> str:
+    """``35 ms``, ``1.2 s``, ``3 min 5 s``."""
+    if milliseconds < 1000:
+        return f"{round(milliseconds)} ms"
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+class Usage:
+    """Tokens and cost of one turn. The last report of a message counts."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, dict[str, Any]] = {}
+
+    def report(self, fact: dict[str, Any]) -> None:
+        """Take in a ``usage.reported``."""
+        self._reports[fact["message"]] = fact
+
+    def words(self) -> list[str]:
+        """``1,200 in (800 cached)``, ``56 out``, ``$0.0123``, the model; only what is known."""
+        words = []
+        if (given := self._sum("input_tokens")) is not None:
+            cached = self._sum("cached_tokens")
+            words.append(f"{given:,} in" + (f" ({cached:,} cached)" if cached else ""))
+        if (made := self._sum("output_tokens")) is not None:
+            words.append(f"{made:,} out")
+        if (cost := self._sum("cost_usd")) is not None:
+            about = "about " if any(report.get("estimated") for report in self._reports.values()) else ""
+            words.append(f"{about}${cost:.4f}")
+        models = [report["model"] for report in self._reports.values() if report.get("model")]
+        if models:
+            words.append(one_line(str(models[-1]), INPUT_COLUMNS))
+        return words
+
+    def _sum(self, field: str) -> Any:
+        known = [report[field] for report in self._reports.values() if report.get(field) is not None]
+        return sum(known) if known else None
