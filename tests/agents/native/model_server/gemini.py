@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -44,6 +45,8 @@ _FINISHES: dict[Finish, str] = {
     "tool_calls": "STOP",
     "content_filter": "SAFETY",
 }
+_UNCHECKED = base64.b64encode(b"skip_thought_signature_validator").decode()
+"""What Google documents for calls that another model made."""
 
 
 class Gemini:
@@ -52,6 +55,7 @@ class Gemini:
     name = "gemini"
 
     def hear(self, body: Json, headers: dict[str, str], model: str) -> Heard:
+        body = _camel(body)
         contents = body["contents"]
         _check_contents(contents)
         config = body.get("generationConfig") or {}
@@ -143,6 +147,18 @@ def _usage(usage: Usage) -> Json:
     }
 
 
+def _camel(value: Any, name: str = "") -> Any:
+    """Both spellings of names are taken; what is the caller's own stays as it is."""
+    if name in {"args", "response", "parameters", "parametersJsonSchema"}:
+        return value
+    if isinstance(value, list):
+        return [_camel(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    names = {key: re.sub(r"_([a-z])", lambda it: it[1].upper(), key) for key in value}
+    return {names[key]: _camel(inner, names[key]) for key, inner in value.items()}
+
+
 def _check_contents(contents: list[Json]) -> None:
     demand(contents, "contents is not specified")
     demand(contents[0].get("role", "user") == "user", "the first content must be of role user")
@@ -156,7 +172,7 @@ def _check_contents(contents: list[Json]) -> None:
 
 def _check_part(part: Json, number: int) -> None:
     signature = part.get("thoughtSignature")
-    demand(not signature or signed_by("gemini", signature), "Thought signature is not valid.")
+    demand(signature in {None, _UNCHECKED} or signed_by("gemini", signature), "Thought signature is not valid.")
     data = {"text", "functionCall", "functionResponse", "inlineData"} & part.keys()
     demand(len(data) == 1, f"contents[{number}]: required oneof field 'data' must have one initialized field")
     demand(part.get("text") != "" or signature, f"contents[{number}]: text is empty")
@@ -184,7 +200,7 @@ def _messages(contents: list[Json]) -> Iterator[Message]:
 
 
 def _part(part: Json, number: int) -> Iterator[Said | Thought | Called]:
-    signature = part.get("thoughtSignature") or ""
+    signature = (part.get("thoughtSignature") or "").replace(_UNCHECKED, "")
     if "functionCall" in part:
         call = part["functionCall"]
         arguments = msgspec.json.encode(call.get("args", {})).decode()

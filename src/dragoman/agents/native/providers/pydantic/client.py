@@ -1,0 +1,123 @@
+"""The client behind the adapter: model calls through the library. Import it late, in a thread."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, cast
+
+import httpx2
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import InstructionPart, ModelResponseStreamEvent
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.native_tools import AbstractNativeTool, WebSearchTool
+from pydantic_ai.tools import ToolDefinition
+
+from dragoman.agents.native.providers.conversation import ModelRequest
+from dragoman.agents.native.providers.port import StreamEvent
+from dragoman.agents.native.settings import NativeSettings
+
+from .endings import ending
+from .events import Translation
+from .failures import failure
+from .messages import History
+from .models import Models
+
+if TYPE_CHECKING:
+    from .adapter import Api
+
+warnings.filterwarnings("ignore", module=r"pydantic_ai(\.|$)")  # its hints are for who writes against it
+
+
+class Client:
+    """Connections to one provider."""
+
+    def __init__(self, name: str, api: Api, key: str | None, base_url: str, settings: NativeSettings) -> None:
+        self._name = name
+        self._api = api
+        self._key = key
+        self._http = _http(settings)
+        self._models = Models(api, key or "none", base_url, self._http, settings)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        """One model call. Raises ``ProviderFailed``."""
+        try:
+            model = self._models.model(request.model)
+            call = model_request_stream(
+                model,
+                History(self._name, model.system).messages(request.messages),
+                model_settings=self._models.settings(model, request),
+                model_request_parameters=self._parameters(request),
+                instrument=False,
+            )
+            async with _opened(call) as response:
+                async for event in self._translated(response):
+                    yield event
+        except Exception as error:  # noqa: BLE001 - whatever the vendors' packages raise is a failed call
+            raise failure(error, self._name, self._key) from None
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        await self._http.aclose()
+
+    async def _translated(self, response: StreamedResponse) -> AsyncGenerator[StreamEvent, None]:
+        translation = Translation(response, calls_overlap=self._api == "openai-chat")
+        # What the library calls an iterator is a generator, which is to be closed before its connection is.
+        events = cast("AsyncGenerator[ModelResponseStreamEvent, None]", aiter(response))
+        async with aclosing(events):
+            async for event in events:
+                for translated in translation.of(event):
+                    yield translated
+        spent, finished = ending(response, self._name)
+        for translated in translation.rest():
+            yield translated
+        yield spent
+        yield finished
+
+    def _parameters(self, request: ModelRequest) -> ModelRequestParameters:
+        tools = [
+            ToolDefinition(name=it.name, description=it.description, parameters_json_schema=it.schema, strict=False)
+            for it in request.tools
+        ]
+        system = [InstructionPart(content=request.system)] if request.system.strip() else []
+        search: list[AbstractNativeTool] = (
+            [WebSearchTool()] if request.web_search and self._models.can_search(request) else []
+        )
+        return ModelRequestParameters(function_tools=tools, native_tools=search, instruction_parts=system)
+
+
+_ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("_ANSWERS", default=None)
+"""Where the call that is being opened wants its HTTP answers noted."""
+
+
+@asynccontextmanager
+async def _opened(call: AbstractAsyncContextManager[StreamedResponse]) -> AsyncGenerator[StreamedResponse, None]:
+    """A call that ends with its HTTP connection: not every vendor's package closes an answer that it did not finish."""
+    answers: list[httpx2.Response] = []
+    async with AsyncExitStack() as stack:
+        token = _ANSWERS.set(answers)
+        try:
+            response = await stack.enter_async_context(call)
+        finally:
+            _ANSWERS.reset(token)
+            for answer in answers:
+                stack.push_async_callback(answer.aclose)
+        yield response
+
+
+async def _note(answer: httpx2.Response) -> None:
+    if (answers := _ANSWERS.get()) is not None:
+        answers.append(answer)
+
+
+def _http(settings: NativeSettings) -> httpx2.AsyncClient:
+    """An HTTP client with our limits, whatever a vendor's package asks for with a request."""
+    connect, silence = settings.connect_seconds, settings.silence_seconds
+    limits = {"connect": connect, "pool": connect, "read": silence, "write": silence}
+
+    async def limit(request: httpx2.Request) -> None:
+        request.extensions = {**request.extensions, "timeout": limits}
+
+    return httpx2.AsyncClient(timeout=httpx2.Timeout(**limits), event_hooks={"request": [limit], "response": [_note]})

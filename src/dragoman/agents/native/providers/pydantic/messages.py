@@ -1,0 +1,121 @@
+"""Our conversation in the library's words, and what a provider wants back with a part.
+
+What it wants back is kept as JSON in ``metadata``: ``id``, ``signature``, ``details``, spelled by the library, which
+gives them only to the model that is named as their giver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_core import to_jsonable_python
+
+from dragoman.agents.native.providers.conversation import (
+    AssistantMessage,
+    Call,
+    Image,
+    Message,
+    Text,
+    ToolMessage,
+    UserMessage,
+)
+from dragoman.hub.events import Json
+
+_NOTHING = "(empty)"
+"""Stands for text that is blank, which not every API takes."""
+
+
+class History:
+    """Spells conversations for the provider ``name``, whose system the library calls ``system``."""
+
+    def __init__(self, name: str, system: str) -> None:
+        self._name = name
+        self._system = system
+
+    def messages(self, messages: Sequence[Message]) -> list[ModelMessage]:
+        """The conversation. What stands between two answers of the model goes as one message, results first."""
+        spelled: list[ModelMessage] = []
+        waiting: list[ModelRequestPart] = []
+        for message in messages:
+            if not isinstance(message, AssistantMessage):
+                waiting.append(_request_part(message))
+                continue
+            parts = list(self._response_parts(message))
+            if not parts:
+                continue
+            if waiting:
+                spelled.append(ModelRequest(parts=waiting))
+                waiting = []
+            spelled.append(ModelResponse(parts=parts, provider_name=self._system if self._gave(message) else None))
+        if waiting:
+            spelled.append(ModelRequest(parts=waiting))
+        return spelled
+
+    def _gave(self, message: AssistantMessage) -> bool:
+        return message.provider == self._name
+
+    def _response_parts(self, message: AssistantMessage) -> Iterable[ModelResponsePart]:
+        for part in message.parts:
+            kept = self._kept(part.metadata) if self._gave(message) else {}
+            if isinstance(part, Call):
+                yield ToolCallPart(part.tool, _arguments(part.input), part.call, **_without(kept, "signature"))
+            elif isinstance(part, Text):
+                if part.text or kept:
+                    yield TextPart(part.text, **_without(kept, "signature"))
+            elif kept:  # thoughts without what proves them are taken by nobody
+                yield ThinkingPart(part.text, **kept)
+
+    def _kept(self, metadata: Json) -> dict[str, Any]:
+        if not isinstance(metadata, dict):
+            return {}
+        names = {"id": "id", "signature": "signature", "details": "provider_details"}
+        kept = {ours: metadata[key] for key, ours in names.items() if metadata.get(key) is not None}
+        return {**kept, "provider_name": self._system} if kept else {}
+
+
+def metadata_of(part: TextPart | ThinkingPart | ToolCallPart) -> Json:
+    """What the provider wants back with a part, or None."""
+    kept = {"id": part.id, "signature": getattr(part, "signature", None), "details": part.provider_details}
+    kept = {key: value for key, value in kept.items() if value}
+    return to_jsonable_python(kept, fallback=str) if kept else None
+
+
+def _request_part(message: UserMessage | ToolMessage) -> ModelRequestPart:
+    if isinstance(message, ToolMessage):
+        content = _content(message.text, message.images)
+        return ToolReturnPart(message.tool, content, message.call, outcome="failed" if message.failed else "success")
+    return UserPromptPart(_content(message.text, message.images))
+
+
+def _content(text: str, images: tuple[Image, ...]) -> Any:
+    """Text alone, or a list of it and pictures."""
+    if not images:
+        return text if text.strip() else _NOTHING
+    pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in images]
+    return [text, *pictures] if text.strip() else pictures
+
+
+def _arguments(given: Json) -> str | dict[str, Any]:
+    """An object as it is, text that was no JSON as that text, anything else as JSON text."""
+    if isinstance(given, dict | str):
+        return given
+    return "{}" if given is None else msgspec.json.encode(given).decode()
+
+
+def _without(kept: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in kept.items() if key != name}
