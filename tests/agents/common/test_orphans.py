@@ -244,6 +244,26 @@ async def test_a_row_of_a_program_with_an_odd_name(tmp_path: Path) -> None:
     assert pid_start(process.pid) is None
 
 
+DAEMON = """
+import os, time
+for _ in range(4):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+time.sleep(300)
+"""
+
+
+async def test_a_process_that_hands_on_its_place_while_we_look_is_seen() -> None:
+    marker = f"daemon-{time.monotonic_ns()}"
+    for _ in range(20):
+        subprocess.run([sys.executable, "-S", "-c", DAEMON], env={**os.environ, MARKER: marker}, check=True)
+        seen = any(row.marker == marker for row in await ProcessTable().read())
+        [report] = await end_orphans([LostProgram(pid=None, pid_start=None, marker=marker)], schedule=QUICK)
+        assert seen
+        assert (bool(report.killed), report.left) == (True, ())
+
+
 async def test_a_handle_holds_one_process_and_not_its_pid(stranger: subprocess.Popen[bytes]) -> None:
     start = pid_start(stranger.pid)
     assert start is not None

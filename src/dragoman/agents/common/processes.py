@@ -22,6 +22,9 @@ MARKER = "DRAGOMAN_SESSION"
 UNKNOWN_START = -1
 """Start time of a process that is ours beyond doubt (a child not yet reaped) where the system tells no start times."""
 
+_LISTS = 10
+"""Lists of all processes that one look takes at most, where ever new ones are started."""
+
 _PROC = Path("/proc")
 _MARKER_PREFIX = MARKER.encode() + b"="
 
@@ -176,15 +179,27 @@ class _Stat(NamedTuple):
 
 
 def _living(proc: Path) -> Iterator[Process]:
-    try:
-        pids = [int(name) for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - half the cost of Paths
-    except OSError:
-        return
-    stats = {pid: stat for pid in pids if (stat := _stat(proc, pid)) is not None}
-    own_line = set(_own_line(stats))
-    for pid, stat in stats.items():
+    seen: dict[int, tuple[_Stat, str | None]] = {}
+    listed: set[int] = set()
+    # One that was listed may start another and end before its turn comes. When a list holds nobody new, everybody who
+    # lived at that moment has been looked at.
+    for _ in range(_LISTS):
+        new = _pids(proc) - listed
+        if not new:
+            break
+        listed |= new
+        seen.update((pid, (stat, _marker(proc, pid))) for pid in new if (stat := _stat(proc, pid)) is not None)
+    own_line = set(_own_line({pid: stat for pid, (stat, _) in seen.items()}))
+    for pid, (stat, marker) in seen.items():
         if not stat.ended and pid not in own_line:
-            yield Process(pid, stat.parent, stat.group, stat.session, stat.start, _marker(proc, pid))
+            yield Process(pid, stat.parent, stat.group, stat.session, stat.start, marker)
+
+
+def _pids(proc: Path) -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(proc) if name.isdigit()}  # noqa: PTH208 - half the cost of Paths
+    except OSError:
+        return set()
 
 
 def _own_line(stats: Mapping[int, _Stat]) -> Iterator[int]:

@@ -50,7 +50,8 @@ COMMANDS = {
 async def test_a_cancelled_command_leaves_no_process(tmp_path: Path, command: str, count: int) -> None:
     mark = nap()
     run = asyncio.ensure_future(bash(BashContext(tmp_path, command_ending=KillSchedule()), command.format(mark)))
-    await until(lambda: len(running(mark)) >= count, lambda: running(mark))
+    await until(lambda: run.done() or len(running(mark)) >= count, lambda: running(mark))
+    assert not run.done(), run
     began = time.monotonic()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):

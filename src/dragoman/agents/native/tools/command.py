@@ -211,7 +211,7 @@ class _Running:
         return len(left), await _to_the_end(self.end(signal.SIGHUP))
 
     async def _living(self) -> list[Process]:
-        # A process may start another and end between the look at the list of all and the look at itself.
+        # A process that is just becoming another program shows no environment.
         return await self._look() or await self._look()
 
     async def _look(self) -> list[Process]:
