@@ -70,6 +70,7 @@ async def test_an_article_comes_as_markdown_with_its_title() -> None:
         ("", ""),
         (" \n ", ""),
         ("\0<p>a\0b\x1b[31m</p>", "ab[31m"),
+        ("<p>a&#27;[31m&#x7;b&#127;</p>", "a[31mb"),
     ],
 )
 async def test_a_page_without_an_article_is_shown_whole(markup: str, text: str) -> None:

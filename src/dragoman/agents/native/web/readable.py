@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.native.web.charset import visible
 from dragoman.agents.native.web.plain import one_line
 
 MEMORY = 1536 * 1024 * 1024
@@ -123,10 +124,14 @@ def _few_blank_lines(text: str) -> str:
 
 
 def _bounds(seconds: float) -> None:
-    soft = int(seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for which, wanted in (
+        (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(which)
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(which, (most, hard))
     os.nice(5)
     sys.setrecursionlimit(_FRAMES)
 
@@ -135,7 +140,8 @@ def main() -> None:
     """See the module."""
     wish = msgspec.json.decode(sys.stdin.buffer.readline(), type=Wish)
     _bounds(wish.seconds)
-    title, text = readable(sys.stdin.buffer.read().decode("utf-8", "replace"), wish.url)
+    made = readable(sys.stdin.buffer.read().decode("utf-8", "replace"), wish.url)
+    title, text = map(visible, made)  # an entity may be a control character
     sys.stdout.buffer.write(msgspec.json.encode(Readable(title, text[: wish.limit], len(text))))
     sys.stdout.buffer.flush()
 
