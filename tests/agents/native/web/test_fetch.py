@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 
 import h11
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,16 @@ async def test_the_request_names_the_host_and_nobody_else() -> None:
     assert user_agent().startswith("dragoman/")
     assert first.headers["accept-encoding"] == "gzip, deflate"
     assert set(second.headers) == {"host", "user-agent", "accept", "accept-encoding", "connection"}
+
+
+def test_the_model_is_told_the_bounds() -> None:
+    schema = msgspec.json.schema(WebFetchInput)["$defs"]["WebFetchInput"]
+    assert schema["required"] == ["url"]
+    length = schema["properties"]["maxLength"]
+    assert (length["minimum"], length["maximum"], length["default"]) == (1000, 200_000, 50_000)
+    for wrong in ({"url": ""}, {"url": "x", "maxLength": 999}, {"url": "x", "maxLength": 200_001}, {}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(wrong, WebFetchInput)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/", "http://localhost/", "http://[::1]/", "http://2130706433/"])

@@ -26,7 +26,7 @@ ARTICLE = f"""<!DOCTYPE html><html><head><title> The
  Title &amp; more </title><style>p {{}}</style><script>var hidden = 1;</script></head><body>
 <nav><a href="/">Home</a> <a href="/login">Log in</a></nav>
 <article><h1>Heading</h1>{PARAGRAPH * 3}
-<p>See <a href="../other?x=1">the other</a>, <a href="javascript:steal()">this</a> and
+<p>See <a href="../other?x=1" title="to the other">the other</a>, <a href="javascript:steal()">this</a> and
 <img src="data:image/png;base64,AAAA" alt="a chart"> and <img src="/i.png" alt="photo">.</p>
 <pre>for x in y:
     print(x)
@@ -70,11 +70,20 @@ async def test_an_article_comes_as_markdown_with_its_title() -> None:
         ("", ""),
         (" \n ", ""),
         ("\0<p>a\0b\x1b[31m</p>", "ab[31m"),
+        ("<p>a&#27;[31m&#x7;b&#127;</p>", "a[31mb"),
     ],
 )
 async def test_a_page_without_an_article_is_shown_whole(markup: str, text: str) -> None:
     read_page = await read(markup)
     assert (read_page.text.strip(), read_page.plain) == (text, False)
+
+
+async def test_headings_that_link_to_themselves_stay() -> None:
+    first = '<h1 id=a><a class="header" href="#a">The handbook</a></h1>'
+    second = '<h2 id=b>Part<a class="headerlink" href="#b">¶</a></h2>'
+    read_page = await read(f"<main>{first}{PARAGRAPH * 3}{second}{PARAGRAPH * 3}</main>")
+    assert read_page.text.startswith("# The handbook\n\nA sentence")
+    assert "\n\n## Part\n\n" in read_page.text
 
 
 async def test_what_readability_would_drop_is_kept_when_it_is_most_of_the_page() -> None:

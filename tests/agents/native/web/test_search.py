@@ -122,7 +122,7 @@ async def endless(visit: Visit) -> None:
 
 FAILURES = [
     (answer({"error": "brave-s3cret"}, "401 No"), "Brave answered HTTP 401: it does not take the key"),
-    (answer({}, "422 No"), "Brave answered HTTP 422"),
+    (answer({}, "422 No"), "Brave answered HTTP 422: it does not take such a query"),
     (answer({}, "429 No"), "Brave answered HTTP 429: too many searches"),
     (response(b"", "Location: https://evil.example/", status="302 Found"), "Brave answered HTTP 302"),
     (response(b"<html>"), "Brave gave an answer that cannot be read"),
@@ -131,7 +131,7 @@ FAILURES = [
     (response(b"abc", "Content-Encoding: gzip"), "Brave gave an answer that cannot be read"),
     (b"SSH-2.0\r\n\r\n", "Brave gave an answer that cannot be read"),
     (silent, "Brave did not answer within 0.2 s"),
-    (hang_up, "Brave could not be reached"),
+    (hang_up, "Brave broke the connection off"),
     (endless, "Brave gave an answer that is too long"),
 ]
 

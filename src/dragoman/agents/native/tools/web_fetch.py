@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -11,6 +12,9 @@ from dragoman.agents.native.web.fetch import Fetched, Fetcher, FetchFailed
 from dragoman.agents.native.web.page import Page, page
 
 from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
+
+READ_AT_ONCE = 2
+"""Pages that are made readable at the same time; each may take a processor and much memory for a while."""
 
 
 class WebFetchInput(ToolInput, frozen=True, kw_only=True):
@@ -35,6 +39,7 @@ class WebFetch:
 
     def __init__(self, fetcher: Fetcher | None = None) -> None:
         self._fetcher = fetcher or Fetcher(UrlGuard())
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
 
     async def run(self, given: WebFetchInput, context: ToolContext) -> Result:
         """See ``Tool``. The result is the page's title, its last URL and its text, cut to ``max_length``."""
@@ -45,7 +50,8 @@ class WebFetch:
             )
         except (UrlBlocked, UrlInvalid, FetchFailed) as error:
             raise ToolFailed(str(error)) from error
-        read = await page(document, limit=given.max_length, seconds=limits.page_seconds)
+        async with self._reading:
+            read = await page(document, limit=given.max_length, seconds=limits.page_seconds)
         return Result(_told(document, read))
 
 

@@ -47,6 +47,11 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codec
 def decode(body: bytes, kind: ContentType) -> str:
     """The text, with what cannot be read as U+FFFD, ends of lines as ``\\n``, and no control characters."""
     text = _decode(body, kind).replace("\r\n", "\n").replace("\r", "\n")
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Without control characters."""
     return text.translate(_UNSEEN)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.native.web.charset import visible
 from dragoman.agents.native.web.plain import one_line
 
 MEMORY = 1536 * 1024 * 1024
@@ -26,6 +27,8 @@ _SHORT, _SHARE = 250, 0.2
 _FEW = 5
 """Characters that a list or table needs so as not to be dropped; readability's own 25 lose many that matter."""
 
+_ANCHORS = frozenset(["", "#", "§", "¶", "🔗", "Anchor", "Permalink", "Link to this heading"])
+"""What links of a heading to itself say."""
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "form", "head", "nav")
 
 
@@ -55,6 +58,7 @@ def readable(markup: str, url: str) -> tuple[str, str]:
 
     root = _parsed(markup)
     title = one_line(root.findtext(".//title") or "")
+    _drop_anchors(root)
     _mend_links(root, url)
     article = _article(lxml.html.tostring(root, encoding="unicode"))
     _drop_unseen(root)
@@ -73,10 +77,22 @@ def _parsed(markup: str) -> Any:
     return root
 
 
+def _drop_anchors(root: Any) -> None:
+    """Leave the text of links within the page: for their sake readability drops the headings of many handbooks."""
+    for link in list(root.iter("a")):
+        if not (link.get("href") or "").strip().startswith("#"):
+            continue
+        if link.text_content().strip() in _ANCHORS:
+            link.drop_tree()
+        else:
+            link.drop_tag()
+
+
 def _mend_links(root: Any, url: str) -> None:
     """Make them absolute; only those of the web stay: `data:` and `javascript:` say nothing to a reader."""
     root.make_links_absolute(url, resolve_base_href=True, handle_failures="discard")
     for link in root.iter("a"):
+        link.attrib.pop("title", None)  # says again what the link says
         if not _of_the_web(link.get("href")):
             link.attrib.pop("href", None)
     for picture in list(root.iter("img")):
@@ -123,10 +139,14 @@ def _few_blank_lines(text: str) -> str:
 
 
 def _bounds(seconds: float) -> None:
-    soft = int(seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for which, wanted in (
+        (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(which)
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(which, (most, hard))
     os.nice(5)
     sys.setrecursionlimit(_FRAMES)
 
@@ -135,7 +155,8 @@ def main() -> None:
     """See the module."""
     wish = msgspec.json.decode(sys.stdin.buffer.readline(), type=Wish)
     _bounds(wish.seconds)
-    title, text = readable(sys.stdin.buffer.read().decode("utf-8", "replace"), wish.url)
+    made = readable(sys.stdin.buffer.read().decode("utf-8", "replace"), wish.url)
+    title, text = map(visible, made)  # an entity may be a control character
     sys.stdout.buffer.write(msgspec.json.encode(Readable(title, text[: wish.limit], len(text))))
     sys.stdout.buffer.flush()
 

@@ -151,8 +151,10 @@ async def _asked(name: str, method: str, url: str, secret: Mapping[str, str], *,
             return await _bounded(name, response)
     except TimeoutError:
         raise SearchFailed(f"{name} did not answer within {seconds:g} s") from None
-    except aiohttp.ClientConnectionError:
+    except aiohttp.ClientConnectorError:
         raise SearchFailed(f"{name} could not be reached") from None
+    except aiohttp.ClientConnectionError:
+        raise SearchFailed(f"{name} broke the connection off") from None
     except (aiohttp.ClientError, ValueError):
         raise SearchFailed(f"{name} gave an answer that cannot be read") from None
 
@@ -167,5 +169,6 @@ async def _bounded(name: str, response: aiohttp.ClientResponse) -> bytes:
 
 
 def _meaning(status: int) -> str:
-    meanings = {401: ": it does not take the key", 403: ": it does not take the key", 429: ": too many searches"}
-    return meanings.get(status, "")
+    if status in (401, 403):
+        return ": it does not take the key"
+    return {422: ": it does not take such a query", 429: ": too many searches"}.get(status, "")
