@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from typing import get_args, get_origin
 
 import msgspec
 
@@ -42,11 +43,13 @@ def sentences(struct: type) -> dict[str, str]:
 def sections(struct: type, path: str = "") -> Iterator[tuple[str, type]]:
     """Every section with its dotted path, parents first."""
     for field in msgspec.structs.fields(struct):
-        inner = field.type
+        inner, dotted = field.type, f"{path}.{field.name}".lstrip(".")
+        named = get_args(inner)[-1] if get_origin(inner) is dict else None
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            dotted = f"{path}.{field.name}".lstrip(".")
             yield dotted, inner
             yield from sections(inner, dotted)
+        elif isinstance(named, type) and issubclass(named, msgspec.Struct):
+            yield f"{dotted}.NAME", named
 
 
 def page() -> str:
@@ -66,7 +69,8 @@ def _rows(struct: type) -> Iterator[str]:
     for field in msgspec.structs.fields(struct):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             continue
-        default = msgspec.json.encode(field.default).decode()
+        made = field.default_factory() if callable(field.default_factory) else field.default
+        default = msgspec.json.encode(made).decode()
         yield f"| `{field.name}` | `{default}` | {said.get(field.name, '')} |"
 
 

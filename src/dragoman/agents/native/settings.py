@@ -151,4 +151,5 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     context: ContextLimits = ContextLimits()
     tools: ToolLimits = ToolLimits()
     providers: dict[str, ProviderSettings] = {}
+    """Providers by name; see below."""
     """Providers beside the built-in ones, or what is different about one of those, by name."""

@@ -47,7 +47,15 @@ _BAD_PORTS = frozenset(
 )
 """Ports of other protocols, which take a crafted request for their own (Fetch standard, "bad port")."""
 
-_INNER_NAMES = frozenset(["metadata.goog", "metadata.azure.com", "metadata.tencentyun.com"])
+_INNER_NAMES = frozenset(
+    [
+        "metadata.goog",
+        "metadata.azure.com",
+        "metadata.tencentyun.com",
+        "metadata.packet.net",
+        "metadata.platformequinix.com",
+    ]
+)
 _INNER_ZONES = frozenset(
     [
         *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan"),
