@@ -224,6 +224,10 @@ async def test_a_session_with_offers_stays_in_memory(hub: Hub) -> None:
     assert not session.idle
     session.retract_tools("one")
     assert session.idle
+    await declare(session, "one", "look")
+    await session.close("done")
+    assert session.client_tools == ()
+    assert session.idle
 
 
 # Calling

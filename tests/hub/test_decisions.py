@@ -300,8 +300,9 @@ def test_an_answer_that_the_decision_cannot_mean(opened: DecisionOpened, said: A
 async def test_an_answer_that_does_not_fit_leaves_the_decision_open(hub: Hub) -> None:
     effects: list[object] = []
     session, opened = await asked(hub, effects=effects, options=(Option("yes"), Option("no")))
-    with pytest.raises(InvalidAnswer):
-        await answer(session, opened.decision, Answer(option=3))
+    for wrong in (Answer(option=3), Answer(accept=True, scope="x" * 2001)):
+        with pytest.raises(InvalidAnswer):
+            await answer(session, opened.decision, wrong)
     assert list(session.shown.decisions) == [opened.decision]
     await answer(session, opened.decision, Answer(option=2))
     await idle(session)

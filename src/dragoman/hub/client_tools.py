@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .errors import AlreadyEnded, HubError, InvalidRequest, LimitReached, UnknownCall
-from .events import AnyFact, ClientToolsDeclared, Event, Json, Problem, ToolCalled, ToolEnded
+from .events import AnyFact, ClientToolsDeclared, Event, Json, Problem, SessionClosed, ToolCalled, ToolEnded
 from .events.nesting import MAX_NESTING, nests_too_deep
 from .events.tools import ToolStatus
 from .log import SessionLog, SessionParts
@@ -277,7 +277,9 @@ class ToolSession(SessionLog):
 
     def _became_durable(self, fact: AnyFact) -> None:
         super()._became_durable(fact)
-        if isinstance(fact, ToolEnded):
+        if isinstance(fact, SessionClosed):
+            self._offers.clear()
+        elif isinstance(fact, ToolEnded):
             future = self._results.get(fact.call)
             if future is not None and not future.done():
                 future.set_result(fact)

@@ -9,6 +9,9 @@ import msgspec
 from .errors import InvalidAnswer
 from .events import Answer, DecisionOpened
 
+SCOPE_CHARS = 2000
+"""Length of a permission's scope: a rule is kept for as long as its session."""
+
 
 class DecisionClosed(Exception):
     """A decision ended without an answer: cancelled with its turn, expired, or its agent is gone."""
@@ -86,6 +89,8 @@ def spelt_out(opened: DecisionOpened, answer: Answer) -> Answer:
 
 def check_answer(opened: DecisionOpened, answer: Answer) -> None:
     """Raise ``InvalidAnswer`` unless ``answer`` says something that this decision can mean, at its question now."""
+    if answer.scope is not None and len(answer.scope) > SCOPE_CHARS:
+        raise InvalidAnswer(f"a scope has at most {SCOPE_CHARS} characters")
     # Options that are still being read cannot be counted yet.
     _check_option(answer, len(opened.options) if opened.ready else None)
     if opened.kind in ("permission", "plan", "setup"):
