@@ -456,6 +456,23 @@ async def test_a_search_of_the_provider_is_shown_with_its_sources(server: ModelS
         assert {event.source["url"] for event in events if isinstance(event, Cited)} == {"https://cats.example/"}
 
 
+async def test_an_answer_that_pauses_is_gone_on_with(server: ModelServer) -> None:
+    server.script(
+        Answer((Search("cats", ("https://a.example/",)),), finish="pause"),
+        Answer((Search("dogs", ("https://b.example/",)),), finish="pause"),
+        say("Done."),
+    )
+    provider = made(server, "anthropic")
+    events = await answer(provider, web_search=True)
+    assert text_of(events) == "Found.Found.Done."
+    assert finished(events).reason == "stop"
+    assert events[-2] == Spent(300, 75, 0, 0)
+    blocks = [block["type"] for block in server.journal[2].body["messages"][-1]["content"]]
+    assert blocks == ["server_tool_use", "web_search_tool_result", "text"] * 2
+    assert server.violations == []
+    await provider.close()
+
+
 async def test_without_a_key_the_vendor_is_not_called() -> None:
     error = await failed(PydanticAI("anthropic", "anthropic"))
     assert error.cause == "unauthorized"
