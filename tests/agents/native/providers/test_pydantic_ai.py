@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -155,8 +156,6 @@ def remembered(events: list[StreamEvent], provider: str = "vendor") -> Assistant
 
 
 def json(text: str) -> Any:
-    import msgspec
-
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -454,6 +453,25 @@ async def test_a_search_of_the_provider_is_shown_with_its_sources(server: ModelS
     assert [event.by_provider for event in events if isinstance(event, PartOpened) and event.tool] == [True]
     if provider._api == "google":
         assert {event.source["url"] for event in events if isinstance(event, Cited)} == {"https://cats.example/"}
+
+
+async def test_older_claude_thinks_only_where_it_may(server: ModelServer) -> None:
+    provider = made(server, "anthropic")
+    call = Call("call_1", "look", {})
+    unthought = (UserMessage("Hi"), AssistantMessage((call,), "another"), ToolMessage("call_1", "look", "A cat."))
+    requests = [
+        asking(provider),
+        asking(provider, max_output_tokens=500),
+        asking(provider, *unthought),
+        asking(provider, *unthought, AssistantMessage((Text("A cat."),)), UserMessage("And?")),
+    ]
+    for request in requests:
+        server.script(say("Hi."))
+        async for _ in provider.stream(msgspec.structs.replace(request, model="claude-haiku-4-5")):
+            pass
+    assert server.violations == []
+    assert [entry.asked.reasoning for entry in server.journal] == [True, False, False, True]
+    await provider.close()
 
 
 async def test_an_answer_that_pauses_is_gone_on_with(server: ModelServer) -> None:
