@@ -43,6 +43,7 @@ _STOPS: dict[Finish, str] = {
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "content_filter": "refusal",
+    "pause": "pause_turn",
 }
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -174,7 +175,8 @@ def _check_messages(messages: list[Json]) -> None:
         kinds = [block["type"] for block in message["content"]]
         last = max((at for at, kind in enumerate(kinds) if kind == "tool_result"), default=-1)
         demand(set(kinds[: last + 1]) <= {"tool_result"}, f"messages.{number}: tool_result blocks must come first")
-    demand(messages[-1]["role"] == "user", "This model does not support assistant message prefill.")
+    paused = any(block["type"] == "server_tool_use" for block in messages[-1]["content"])
+    demand(messages[-1]["role"] == "user" or paused, "This model does not support assistant message prefill.")
 
 
 def _check_block(block: Json, where: str) -> None:

@@ -44,6 +44,7 @@ _FINISHES: dict[Finish, str] = {
     "length": "MAX_TOKENS",
     "tool_calls": "STOP",
     "content_filter": "SAFETY",
+    "pause": "STOP",
 }
 _UNCHECKED = base64.b64encode(b"skip_thought_signature_validator").decode()
 """What Google documents for calls that another model made."""

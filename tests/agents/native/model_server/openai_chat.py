@@ -63,7 +63,7 @@ class OpenAIChat:
         if answer.broken is not None:
             yield "", {"error": {"message": answer.broken.message, "type": "server_error", "param": None, "code": None}}
             return
-        yield chunk({}, answer.finished)
+        yield chunk({}, "stop" if answer.finished == "pause" else answer.finished)
         if answer.usage is not None:
             yield "", {**head, "choices": [], "usage": _usage(answer.usage)}
         yield "", "[DONE]"

@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-Finish = Literal["stop", "length", "tool_calls", "content_filter"]
+Finish = Literal["stop", "length", "tool_calls", "content_filter", "pause"]
+"""``pause`` (Anthropic only, ``stop`` elsewhere): the answer is to be sent back, and goes on."""
 Fault = Literal["unauthorized", "forbidden", "rate_limited", "overloaded", "server", "too_long", "invalid"]
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("pydantic_ai")
 
@@ -83,9 +88,9 @@ async def provider(server: ModelServer, api: Api) -> AsyncIterator[PydanticAI]:
     await provider.close()
 
 
-def made(server: ModelServer, api: Api, **settings: Any) -> PydanticAI:
+def made(server: ModelServer, api: Api, **limits: Any) -> PydanticAI:
     base_url = server.base_url("gemini" if api == "google" else api)
-    return PydanticAI("vendor", api, key=KEY, base_url=base_url, settings=NativeSettings(**settings))
+    return PydanticAI("vendor", api, key=KEY, base_url=base_url, settings=NativeSettings(**limits))
 
 
 def asking(provider: PydanticAI, *messages: Message, **more: Any) -> ModelRequest:
@@ -151,8 +156,6 @@ def remembered(events: list[StreamEvent], provider: str = "vendor") -> Assistant
 
 
 def json(text: str) -> Any:
-    import msgspec
-
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -452,6 +455,116 @@ async def test_a_search_of_the_provider_is_shown_with_its_sources(server: ModelS
         assert {event.source["url"] for event in events if isinstance(event, Cited)} == {"https://cats.example/"}
 
 
+async def test_older_claude_thinks_only_where_it_may(server: ModelServer) -> None:
+    provider = made(server, "anthropic")
+    call = Call("call_1", "look", {})
+    unthought = (UserMessage("Hi"), AssistantMessage((call,), "another"), ToolMessage("call_1", "look", "A cat."))
+    requests = [
+        asking(provider),
+        asking(provider, max_output_tokens=500),
+        asking(provider, *unthought),
+        asking(provider, *unthought, AssistantMessage((Text("A cat."),)), UserMessage("And?")),
+    ]
+    for request in requests:
+        server.script(say("Hi."))
+        async for _ in provider.stream(msgspec.structs.replace(request, model="claude-haiku-4-5")):
+            pass
+    assert server.violations == []
+    assert [entry.asked.reasoning for entry in server.journal] == [True, False, False, True]
+    await provider.close()
+
+
+async def test_an_answer_that_pauses_is_gone_on_with(server: ModelServer) -> None:
+    server.script(
+        Answer((Search("cats", ("https://a.example/",)),), finish="pause"),
+        Answer((Search("dogs", ("https://b.example/",)),), finish="pause"),
+        say("Done."),
+    )
+    provider = made(server, "anthropic")
+    events = await answer(provider, web_search=True)
+    assert text_of(events) == "Found.Found.Done."
+    assert finished(events).reason == "stop"
+    assert events[-2] == Spent(300, 75, 0, 0)
+    blocks = [block["type"] for block in server.journal[2].body["messages"][-1]["content"]]
+    assert blocks == ["server_tool_use", "web_search_tool_result", "text"] * 2
+    assert server.violations == []
+    await provider.close()
+
+
 async def test_without_a_key_the_vendor_is_not_called() -> None:
     error = await failed(PydanticAI("anthropic", "anthropic"))
     assert error.cause == "unauthorized"
+
+
+async def test_claude_is_told_to_cache(server: ModelServer) -> None:
+    server.script(say("Hi."))
+    provider = made(server, "anthropic")
+    await answer(provider)
+    body = server.journal[0].body
+    marked = [body["system"][-1], body["tools"][-1], body["messages"][-1]["content"][-1]]
+    assert [it["cache_control"]["type"] for it in marked] == ["ephemeral"] * 3
+    await provider.close()
+
+
+def test_the_library_comes_with_the_first_call_and_may_be_missing() -> None:
+    program = """
+import asyncio, sys
+from dragoman.agents.native.providers.conversation import ModelRequest, UserMessage
+from dragoman.agents.native.providers.pydantic import PydanticAI
+assert "pydantic_ai" not in sys.modules
+sys.modules["pydantic_ai"] = None  # as Python has it for a package that is not there
+async def ask():
+    request = ModelRequest(model="m", system="", messages=(UserMessage("Hi"),))
+    async for _ in PydanticAI("anthropic", "anthropic", key="k").stream(request):
+        pass
+try:
+    asyncio.run(ask())
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.startswith("ProviderFailed")
+    assert "pip install 'dragoman[models]'" in said.stdout
+
+
+TEXTS = st.sampled_from(["", " ", "Hello.", "Ünï\n\ncode \U0001f600", '{"a": 1}'])
+INPUTS = st.sampled_from([None, {}, {"path": "a"}, '{"path": oops', "text", [1], 3])
+PICTURES = st.sampled_from([(), (Image("image/png", PNG),)])
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
+    """Conversations as the port promises them: every call with its one result, right after."""
+    messages: list[Message] = [UserMessage(draw(TEXTS), draw(PICTURES))]
+    for turn in range(draw(st.integers(0, 4))):
+        calls = [Call(f"call_{turn}_{number}", "look", draw(INPUTS)) for number in range(draw(st.integers(0, 3)))]
+        said = draw(st.lists(st.builds(Text, TEXTS) | st.builds(Reasoning, TEXTS), max_size=2))
+        messages.append(AssistantMessage((*said, *calls), draw(st.sampled_from(["vendor", "another", None]))))
+        messages += [
+            ToolMessage(it.call, it.tool, draw(TEXTS), draw(st.booleans()), draw(PICTURES))
+            for it in draw(st.permutations(calls))
+        ]
+        if not calls or draw(st.booleans()):
+            messages += [UserMessage(draw(TEXTS), draw(PICTURES)) for _ in range(draw(st.integers(1, 2)))]
+    return tuple(messages)
+
+
+@pytest.mark.parametrize("api", MODELS)
+@settings(
+    max_examples=3, phases=[Phase.generate], deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(held=st.lists(conversations(), min_size=10, max_size=20))
+def test_every_valid_conversation_is_taken(api: Api, held: list[tuple[Message, ...]]) -> None:
+    async def run() -> None:
+        async with serving() as server, AsyncExitStack() as stack:
+            provider = made(server, api)
+            stack.push_async_callback(provider.close)
+            for conversation in held:
+                server.script(say("Fine."))
+                await answer(provider, *conversation)
+                calls = [it.call for message in conversation for it in getattr(message, "calls", ())]
+                told = [it.id for it in server.journal[-1].asked.messages if isinstance(it, Result)]
+                assert sorted(told) == sorted(calls)
+            assert server.violations == []
+
+    asyncio.run(run())

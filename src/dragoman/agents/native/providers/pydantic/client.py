@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import httpx2
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.messages import InstructionPart, ModelResponseStreamEvent
+from pydantic_ai.messages import InstructionPart, ModelResponse, ModelResponseStreamEvent
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.native_tools import AbstractNativeTool, WebSearchTool
 from pydantic_ai.tools import ToolDefinition
@@ -19,7 +19,7 @@ from dragoman.agents.native.providers.conversation import ModelRequest
 from dragoman.agents.native.providers.port import StreamEvent
 from dragoman.agents.native.settings import NativeSettings
 
-from .endings import ending
+from .endings import ending, is_paused, resumed, spent
 from .events import Translation
 from .failures import failure
 from .messages import History
@@ -44,16 +44,8 @@ class Client:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """One model call. Raises ``ProviderFailed``."""
         try:
-            model = self._models.model(request.model)
-            call = model_request_stream(
-                model,
-                History(self._name, model.system).messages(request.messages),
-                model_settings=self._models.settings(model, request),
-                model_request_parameters=self._parameters(request),
-                instrument=False,
-            )
-            async with _opened(call) as response:
-                async for event in self._translated(response):
+            async with aclosing(self._segments(request)) as events:
+                async for event in events:
                     yield event
         except Exception as error:  # noqa: BLE001 - whatever the vendors' packages raise is a failed call
             raise failure(error, self._name, self._key) from None
@@ -62,18 +54,32 @@ class Client:
         """Give up the connections."""
         await self._http.aclose()
 
-    async def _translated(self, response: StreamedResponse) -> AsyncGenerator[StreamEvent, None]:
-        translation = Translation(response, calls_overlap=self._api == "openai-chat")
-        # What the library calls an iterator is a generator, which is to be closed before its connection is.
-        events = cast("AsyncGenerator[ModelResponseStreamEvent, None]", aiter(response))
-        async with aclosing(events):
-            async for event in events:
-                for translated in translation.of(event):
-                    yield translated
-        spent, finished = ending(response, self._name)
-        for translated in translation.rest():
-            yield translated
-        yield spent
+    async def _segments(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        """One answer, in as many HTTP calls as it takes: a provider may pause while it uses tools of its own."""
+        model = self._models.model(request.model)
+        asked = History(self._name, model.system).messages(request.messages)
+        paused: list[ModelResponse] = []
+        while True:
+            call = model_request_stream(
+                model,
+                [*asked, *resumed(paused)],
+                model_settings=self._models.settings(model, request),
+                model_request_parameters=self._parameters(request),
+                instrument=False,
+            )
+            async with _opened(call) as response:
+                translation = Translation(response, segment=len(paused), calls_overlap=self._api == "openai-chat")
+                async with aclosing(_translated(response, translation)) as events:
+                    async for event in events:
+                        yield event
+                said = response.get()
+            finished = None if is_paused(said, len(paused)) else ending(said, self._name)
+            for event in translation.rest():
+                yield event
+            if finished is not None:
+                break
+            paused.append(said)
+        yield spent(*paused, said)
         yield finished
 
     def _parameters(self, request: ModelRequest) -> ModelRequestParameters:
@@ -86,6 +92,15 @@ class Client:
             [WebSearchTool()] if request.web_search and self._models.can_search(request) else []
         )
         return ModelRequestParameters(function_tools=tools, native_tools=search, instruction_parts=system)
+
+
+async def _translated(response: StreamedResponse, translation: Translation) -> AsyncGenerator[StreamEvent, None]:
+    # What the library calls an iterator is a generator, which is to be closed before its connection is.
+    events = cast("AsyncGenerator[ModelResponseStreamEvent, None]", aiter(response))
+    async with aclosing(events):
+        async for event in events:
+            for translated in translation.of(event):
+                yield translated
 
 
 _ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("_ANSWERS", default=None)

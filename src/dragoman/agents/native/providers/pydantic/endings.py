@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from pydantic_ai.models import StreamedResponse
-from pydantic_ai.usage import RequestUsage
+from pydantic_ai.messages import ModelResponse
 from pydantic_core import to_jsonable_python
 
 from dragoman.agents.native.providers.port import Finished, FinishReason, ProviderFailed, Spent
@@ -18,9 +19,24 @@ _REASONS: dict[str, FinishReason] = {
 }
 
 
-def ending(response: StreamedResponse, provider: str) -> tuple[Spent, Finished]:
-    """What was spent, and how it finished. Raises ``ProviderFailed`` where it did not end, or ended badly."""
-    message = response.get()
+_PAUSES = 10
+"""So often an answer may pause; then it is left as it stands."""
+
+
+def is_paused(message: ModelResponse, before: int) -> bool:
+    """Whether the provider paused in the middle of its answer, and is to go on. ``before``: its pauses so far."""
+    return message.state == "suspended" and before < _PAUSES
+
+
+def resumed(paused: Sequence[ModelResponse]) -> list[ModelResponse]:
+    """What the provider is given to go on from: all that it said before, as one."""
+    if not paused:
+        return []
+    return [replace(paused[-1], parts=[part for message in paused for part in message.parts])]
+
+
+def ending(message: ModelResponse, provider: str) -> Finished:
+    """How an answer finished. Raises ``ProviderFailed`` where it did not end, or ended badly."""
     details = dict(message.provider_details or {})
     raw = details.get("finish_reason") or details.get("block_reason")
     reason = _REASONS.get(message.finish_reason or "", "other")
@@ -34,17 +50,19 @@ def ending(response: StreamedResponse, provider: str) -> tuple[Spent, Finished]:
     if reason == "stop" and message.tool_calls:
         reason = "tool_calls"  # not every API has a word for it
     about = {"id": message.provider_response_id, "model": message.model_name}
-    return _spent(message.usage), Finished(reason, str(raw) if raw else None, about)
+    return Finished(reason, str(raw) if raw else None, about)
 
 
-def _spent(usage: RequestUsage) -> Spent:
-    if usage.unmeasured_requests:
+def spent(*messages: ModelResponse) -> Spent:
+    """What the segments of an answer have cost; nothing is said where one of them does not say."""
+    usages = [message.usage for message in messages]
+    if any(usage.unmeasured_requests for usage in usages):
         return Spent()
     return Spent(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.output_reasoning_tokens,
-        cached_tokens=usage.cache_read_tokens,
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        reasoning_tokens=sum(usage.output_reasoning_tokens for usage in usages),
+        cached_tokens=sum(usage.cache_read_tokens for usage in usages),
     )
 
 

@@ -51,14 +51,16 @@ class _Open(msgspec.Struct):
 
 
 class Translation:
-    """One stream, translated as it comes: ``of`` every event, then the ``rest``.
+    """One stream, translated as it comes: ``of`` every event, then the ``rest``. ``segment`` counts the streams of
+    one answer, whose parts are to have names of their own.
 
     Thoughts stay open until something else begins, since their signature may come after their text. With
     ``calls_overlap`` calls stay open until the end, since their arguments may come in turns.
     """
 
-    def __init__(self, response: StreamedResponse, *, calls_overlap: bool) -> None:
+    def __init__(self, response: StreamedResponse, *, segment: int, calls_overlap: bool) -> None:
         self._response = response
+        self._prefix = f"{segment}." if segment else ""
         self._calls_overlap = calls_overlap
         self._open: dict[int, _Open] = {}
 
@@ -84,11 +86,11 @@ class Translation:
         if isinstance(part, NativeToolReturnPart):
             yield from self._provider_ended(part)
         elif isinstance(part, TextPart):
-            yield self._opened(index, PartOpened(f"text-{index}", "text"))
+            yield self._opened(index, PartOpened(f"{self._prefix}text-{index}", "text"))
             yield from self._grew(index, part.content)
             yield from _cited(part.citations)
         elif isinstance(part, ThinkingPart):
-            yield self._opened(index, PartOpened(f"reasoning-{index}", "reasoning"))
+            yield self._opened(index, PartOpened(f"{self._prefix}reasoning-{index}", "reasoning"))
             yield from self._grew(index, part.content)
         elif isinstance(part, _Call):
             own = isinstance(part, ToolCallPart)
@@ -120,7 +122,7 @@ class Translation:
             return
         known = self._open[index]
         if known.closed:  # more of a part whose end was told
-            kind: PartKind = "reasoning" if known.part.startswith("reasoning") else "text"
+            kind: PartKind = "reasoning" if "reasoning-" in known.part else "text"
             yield self._opened(index, PartOpened(f"{known.part}+", kind))
         yield PartGrew(self._open[index].part, text)
 

@@ -75,7 +75,7 @@ class History:
             if isinstance(part, Call):
                 yield ToolCallPart(part.tool, _arguments(part.input), part.call, **_without(kept, "signature"))
             elif isinstance(part, Text):
-                if part.text or kept:
+                if part.text.strip() or kept:
                     yield TextPart(part.text, **_without(kept, "signature"))
             elif kept:  # thoughts without what proves them are taken by nobody
                 yield ThinkingPart(part.text, **kept)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _THINKING_BUDGET = 10_000
 """Tokens that older models of Anthropic may think."""
+_CACHED = {f"anthropic_cache_{what}": True for what in ("instructions", "tool_definitions", "messages")}
+"""Claude reads nothing from a cache that it was not told to write. Others do so by themselves."""
 
 
 class Models:
@@ -47,6 +49,8 @@ class Models:
             settings["max_tokens"] = request.max_output_tokens
         elif self._api == "anthropic":
             settings["max_tokens"] = self._output_tokens
+        if self._api == "anthropic":
+            settings.update(_CACHED)
         if self._api == "openai-responses":
             settings["openai_store"] = False
             settings["openai_include_web_search_sources"] = request.web_search
