@@ -40,6 +40,7 @@ class Answer:
         self._where = where
         self._silence = silence
         self._parser = SseParser()
+        self._streams = response.content_type != "application/json"
         self._loop = asyncio.get_running_loop()
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -47,7 +48,7 @@ class Answer:
 
     async def batch(self) -> list[SseEvent] | None:
         """The next events, as many as came at once; None at the end. Raises ``ProviderFailed``."""
-        if self._response.content_type == "application/json":
+        if not self._streams:
             return await self._whole()
         while chunk := await self._chunk():
             try:
@@ -96,8 +97,6 @@ class Answer:
         if self._watch is None:
             self._watch = self._loop.call_later(self._silence, self._look)
         try:
-            if chunk := content.read_nowait():
-                return chunk
             self._waiting_since = self._loop.time()
             return await content.readany()
         except (aiohttp.ClientError, OSError) as error:
