@@ -475,28 +475,25 @@ def loose(**given_fields: Any) -> Any:
     return fields(**given_fields) | ANY
 
 
-CHUNKS = fields(
-    choices=st.lists(
-        loose(
-            delta=loose(
-                content=st.sampled_from(["a", "b"]),
-                reasoning=st.just("r"),
-                reasoning_details=st.lists(loose(text=st.just("a"), signature=st.just("s")), max_size=2),
-                tool_calls=st.lists(
-                    loose(
-                        index=st.integers(0, 2),
-                        id=st.sampled_from(["c1", "c2"]),
-                        function=loose(name=st.just("f"), arguments=ANY),
-                    ),
-                    max_size=3,
-                ),
-                annotations=st.lists(loose(url_citation=loose(url=st.just("u"))), max_size=2),
-            ),
-            finish_reason=st.sampled_from(["stop", "error"]),
-        ),
-        max_size=1,
-    ),
-    usage=loose(prompt_tokens=st.integers()),
+CALL = fields(
+    index=st.integers(0, 2),
+    id=st.sampled_from(["c1", "c2"]),
+    function=fields(name=st.sampled_from(["f", "g"]), arguments=st.sampled_from(["{}", '{"a', '":1}']) | ANY),
+)
+DELTA = fields(
+    content=st.sampled_from(["a", "b"]),
+    reasoning=st.just("r"),
+    reasoning_details=st.lists(loose(text=st.just("a"), signature=st.just("s")), max_size=2),
+    annotations=st.lists(loose(url_citation=loose(url=st.just("u"))), max_size=2),
+)
+CALLING = st.fixed_dictionaries({"tool_calls": st.lists(CALL, min_size=1, max_size=3) | ANY})
+CHOICE = st.fixed_dictionaries(
+    {"delta": DELTA | CALLING | ANY},
+    optional={"finish_reason": st.sampled_from([None, "stop", "error"]), "usage": ANY, "message": DELTA | ANY},
+)
+CHUNKS = st.fixed_dictionaries(
+    {"choices": st.lists(CHOICE, min_size=1, max_size=1) | ANY},
+    optional={"usage": st.none() | loose(prompt_tokens=ANY), "x_groq": ANY},
 )
 
 
