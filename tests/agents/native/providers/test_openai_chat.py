@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman.agents.native.providers.chat_reader import ChatReader
 from dragoman.agents.native.providers.conversation import ModelRequest, ToolSpec, UserMessage
 from dragoman.agents.native.providers.openai_chat import OpenAIChat
-from dragoman.agents.native.providers.openai_stream import DONE, ErrorEvent, decoded
+from dragoman.agents.native.providers.openai_stream import ErrorEvent, decoded
 from dragoman.agents.native.providers.port import (
     CallMade,
     Cited,
@@ -456,7 +456,7 @@ def test_an_answer_is_the_same_wherever_the_network_cuts_it(sizes: list[int], en
     assert calls_of(events) == [("read", '{"path": "ä"}')]
 
 
-VALUES = st.recursive(
+ANY = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["", "c1", "x", "stop", "{}"]),
     lambda inner: (
         st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["text", "url", "type", "id"]), inner, max_size=2)
@@ -465,33 +465,35 @@ VALUES = st.recursive(
 )
 
 
-def loose(**fields: Any) -> Any:
+def fields(**given_fields: Any) -> Any:
     """Objects in which any of these fields may be missing, or something else altogether."""
-    return VALUES | st.fixed_dictionaries({}, optional={name: VALUES | field for name, field in fields.items()})
+    return st.fixed_dictionaries({}, optional={name: field | ANY for name, field in given_fields.items()})
 
 
-CHUNKS = loose(
-    choices=st.lists(
-        loose(
-            delta=loose(
-                content=st.sampled_from(["a", "b"]),
-                reasoning=st.just("r"),
-                reasoning_details=st.lists(loose(text=st.just("a"), signature=st.just("s")), max_size=2),
-                tool_calls=st.lists(
-                    loose(
-                        index=st.integers(0, 2),
-                        id=st.sampled_from(["c1", "c2"]),
-                        function=loose(name=st.just("f"), arguments=VALUES),
-                    ),
-                    max_size=3,
-                ),
-                annotations=st.lists(loose(url_citation=loose(url=st.just("u"))), max_size=2),
-            ),
-            finish_reason=st.sampled_from(["stop", "error"]),
-        ),
-        max_size=1,
-    ),
-    usage=loose(prompt_tokens=st.integers()),
+def loose(**given_fields: Any) -> Any:
+    """Such an object, or something else altogether itself."""
+    return fields(**given_fields) | ANY
+
+
+CALL = fields(
+    index=st.integers(0, 2),
+    id=st.sampled_from(["c1", "c2"]),
+    function=fields(name=st.sampled_from(["f", "g"]), arguments=st.sampled_from(["{}", '{"a', '":1}']) | ANY),
+)
+DELTA = fields(
+    content=st.sampled_from(["a", "b"]),
+    reasoning=st.just("r"),
+    reasoning_details=st.lists(loose(text=st.just("a"), signature=st.just("s")), max_size=2),
+    annotations=st.lists(loose(url_citation=loose(url=st.just("u"))), max_size=2),
+)
+CALLING = st.fixed_dictionaries({"tool_calls": st.lists(CALL, min_size=1, max_size=3) | ANY})
+CHOICE = st.fixed_dictionaries(
+    {"delta": DELTA | CALLING | ANY},
+    optional={"finish_reason": st.sampled_from([None, "stop", "error"]), "usage": ANY, "message": DELTA | ANY},
+)
+CHUNKS = st.fixed_dictionaries(
+    {"choices": st.lists(CHOICE, min_size=1, max_size=1) | ANY},
+    optional={"usage": st.none() | loose(prompt_tokens=ANY), "x_groq": ANY},
 )
 
 
@@ -500,11 +502,9 @@ CHUNKS = loose(
 def test_whatever_a_server_sends_either_fails_as_such_or_keeps_the_order(chunks: list[Any]) -> None:
     reader, events = ChatReader(), []
     try:
-        for event in SseParser().feed(sse(*chunks)):
-            if event.data and event.data != DONE:
+        for event in SseParser().feed(sse(*chunks, chunk({}, "stop"))):
+            if not reader.ended:
                 events += reader.read(decoded(event.data))
-            if reader.ended:
-                break
         events += reader.end()
     except (ErrorEvent, ProviderFailed):
         return

@@ -324,6 +324,13 @@ SPARSE: dict[str, list[Any]] = {
         event("output_text.delta", output_index=1, item_id="2", content_index=0, delta="lo"),
         event("output_item.done", output_index=2, item=CALL),
     ],
+    "all at the first place": [
+        event("reasoning_summary_text.delta", output_index=0, item_id="rs", summary_index=0, delta="Hm"),
+        event("output_text.delta", output_index=0, item_id="m", content_index=0, delta="Hello"),
+        event("output_item.done", output_index=0, item={**MESSAGE, "type": "mcp_call"}),
+        event("output_item.done", output_index=0, item=MESSAGE),
+        event("output_item.done", output_index=0, item=CALL),
+    ],
     "arguments only when they are done": [
         event("output_item.done", output_index=0, item=THOUGHT),
         event("output_text.done", output_index=1, item_id="m", content_index=0, text="Hello"),

@@ -15,7 +15,7 @@ import pytest
 
 from dragoman.agents.native.providers.openai_chat import OpenAIChat
 from dragoman.agents.native.providers.openai_responses import OpenAIResponses
-from dragoman.agents.native.providers.port import ProviderFailed, RawReceived
+from dragoman.agents.native.providers.port import Finished, ProviderFailed, RawReceived
 from dragoman.agents.native.settings import NativeSettings
 
 from .played import REQUEST, SOON, Play, collected, failure, only, playing, sse
@@ -403,3 +403,14 @@ async def test_a_connection_that_does_not_come_about_has_its_own_limit() -> None
         await provider.close()
     assert (failed.cause, failed.retryable) == ("network", True)
     assert "could not be reached within 0.05 s" in str(failed)
+
+
+async def test_a_reader_that_takes_its_time_is_no_silence() -> None:
+    async with playing(Play([sse(HELLO), sse(STOP, done=True)]), Play(after="mute")) as server:
+        provider = chat(server.url, silence_seconds=0.05)
+        async with aclosing(provider.stream(REQUEST)) as stream:
+            await anext(stream)
+            assert "0.05 s" in str(await failure(provider))  # meanwhile the limit passes for another call
+            events = [event async for event in stream]
+        await provider.close()
+    assert only(events, Finished)

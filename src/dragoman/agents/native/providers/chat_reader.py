@@ -61,8 +61,11 @@ class ChatReader:
             raise ErrorEvent(event)
         if not self._response:
             self._response = {name: event[name] for name in _DESCRIBED if event.get(name) is not None}
-        if usage := event.get("usage") or dict_in(event, "x_groq").get("usage"):
-            self._usage = usage if isinstance(usage, dict) else self._usage
+        usage = event.get("usage")
+        if not usage and "x_groq" in event:
+            usage = dict_in(event, "x_groq").get("usage")
+        if usage and isinstance(usage, dict):
+            self._usage = usage
         choices = event.get("choices")
         if choices and isinstance(choices, list) and isinstance(choices[0], dict):
             return self._choice(choices[0])
@@ -86,8 +89,8 @@ class ChatReader:
             if choice.get("error"):
                 raise ErrorEvent(choice)
             self._stopped(str(reason))
-        if usage := dict_in(choice, "usage"):  # Moonshot
-            self._usage = usage
+        if "usage" in choice:  # Moonshot
+            self._usage = dict_in(choice, "usage") or self._usage
         self.ended = self.ended or whole
         return events
 

@@ -39,10 +39,15 @@ class Answer:
         self._where = where
         self._silence = silence
         self._parser = SseParser()
+        self._streams = response.content_type != "application/json"
+        self._loop = asyncio.get_running_loop()
+        self._waiting_since: float | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._silent = False
 
     async def batch(self) -> list[SseEvent] | None:
         """The next events, as many as came at once; None at the end. Raises ``ProviderFailed``."""
-        if self._response.content_type == "application/json":
+        if not self._streams:
             return await self._whole()
         while chunk := await self._chunk():
             try:
@@ -64,6 +69,9 @@ class Answer:
 
     def close(self) -> None:
         """End the answer at once, and its connection with it, unless it came to its end."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
         self._response.close()
 
     async def start(self) -> bytes:
@@ -85,14 +93,28 @@ class Answer:
     async def _chunk(self) -> bytes:
         """What has come, or what comes next; nothing at the end."""
         content = self._response.content
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._silence, self._look)
         try:
-            if chunk := content.read_nowait():
-                return chunk
-            async with asyncio.timeout(self._silence):
-                return await content.readany()
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            failed = _network_failed(error, self._where, self._silence)
+            self._waiting_since = self._loop.time()
+            return await content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            given = TimeoutError() if self._silent else error
+            failed = _network_failed(given, self._where, self._silence)
+        finally:
+            self._waiting_since = None
         raise failed
+
+    def _look(self) -> None:
+        """End an answer in which nothing came for too long. One timer for all of it: one per piece would cost more
+        than all else that is done with a piece."""
+        now = self._loop.time()
+        due = (now if self._waiting_since is None else self._waiting_since) + self._silence
+        if due > now:
+            self._watch = self._loop.call_at(due, self._look)
+            return
+        self._silent = True
+        self.close()
 
 
 class Endpoint:

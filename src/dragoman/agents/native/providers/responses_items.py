@@ -201,3 +201,8 @@ def item_of(parts: Parts, item: dict[str, Any]) -> Item | None:
     """A new item, or None for one of a kind that was never asked for."""
     kind = _KINDS.get(text_in(item, "type"))
     return kind(parts, item) if kind is not None else None
+
+
+def is_a(found: Item, item: dict[str, Any]) -> bool:
+    """Whether this object is an item of the same kind."""
+    return _KINDS.get(text_in(item, "type")) is type(found)

@@ -12,7 +12,7 @@ from dragoman.hub.events import Json
 
 from .openai_stream import ErrorEvent, count_in, cut_off, dict_in, list_in, place_in, text_in
 from .port import CallMade, Cited, Finished, FinishReason, Spent, StreamEvent
-from .responses_items import CallItem, Item, Parts, ReasoningItem, TextItem, item_of
+from .responses_items import CallItem, Item, Parts, ReasoningItem, TextItem, is_a, item_of
 
 _INCOMPLETE: dict[str, FinishReason] = {
     "max_output_tokens": "length",
@@ -96,18 +96,24 @@ class ResponsesReader:
         return place if isinstance(place, int) else text_in(event, "item_id") or text_in(dict_in(event, "item"), "id")
 
     def _added(self, event: _Event) -> list[StreamEvent]:
-        item = item_of(self._parts, dict_in(event, "item"))
+        return self._begun(self._place(event), dict_in(event, "item"))
+
+    def _begun(self, place: Json, given: _Event) -> list[StreamEvent]:
+        """Begin an item at this place, and end another that still is there."""
+        item = item_of(self._parts, given)
         if item is None:
             return []
-        place = self._place(event)
         events = self._closed(place, {})
         self._items[place] = item
         return events if isinstance(item, TextItem) else [*events, *item.begin()]
 
     def _done(self, event: _Event) -> list[StreamEvent]:
-        place = self._place(event)
-        events = [] if place in self._items else self._added(event)
-        return events + self._closed(place, dict_in(event, "item"))
+        place, given = self._place(event), dict_in(event, "item")
+        found = self._items.get(place)
+        if found is not None and (not given.get("type") or is_a(found, given)):
+            return self._closed(place, given)
+        begun = self._begun(place, given)
+        return begun + self._closed(place, given) if self._items.get(place) is not found else begun
 
     def _closed(self, place: Json, given: _Event) -> list[StreamEvent]:
         """End the item at this place, if there is one."""
@@ -122,15 +128,15 @@ class ResponsesReader:
         return events
 
     def _at(self, event: _Event, kind: type[_I], name: str) -> tuple[_I | None, list[StreamEvent]]:
-        """The item that this event belongs to. One that nothing announced begins with it."""
-        found = self._items.get(self._place(event))
+        """The item that this event belongs to. One that nothing announced begins with it, and ends another there."""
+        place = self._place(event)
+        found = self._items.get(place)
         if isinstance(found, kind):
             return found, []
-        if found is not None or kind is CallItem:  # a call without its name is none
+        if kind is CallItem:  # without its name it is none
             return None, []
-        item = {"type": name, "id": event.get("item_id")}
-        events = self._added({**event, "item": item})
-        begun = self._items.get(self._place(event))
+        events = self._begun(place, {"type": name, "id": event.get("item_id")})
+        begun = self._items.get(place)
         return (begun if isinstance(begun, kind) else None), events
 
     def _text(self, event: _Event) -> list[StreamEvent]:
