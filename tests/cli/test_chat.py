@@ -64,6 +64,17 @@ async def test_a_question_is_answered_by_number(chat: Chat) -> None:
     await chat.shows("answer: blue")
 
 
+async def test_a_native_agent_asks_before_it_runs_a_command(chat: Chat) -> None:
+    chat.open("--provider", "demonstration", "--cwd", str(chat.folder))
+    await chat.shows("/help says")
+    chat.enter("show a permission")
+    await chat.shows("4 No")
+    await chat.shows("1-4 / [y]es / [n]o")
+    chat.enter("1")
+    lines = await chat.shows("You permitted the command")
+    assert any(line.startswith("● bash date") and "… ok" in line for line in lines)
+
+
 async def test_a_path_is_an_answer_and_a_command_is_one_at_any_time(chat: Chat) -> None:
     await chat.opened()
     chat.enter("ask Where?")
