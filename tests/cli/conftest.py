@@ -23,14 +23,17 @@ class Chat:
         self.folder = folder
         self.served = served
 
-    def open(self, *flags: str, before: str = "", env: dict[str, str] | None = None) -> None:
-        """Start it; what it leaves behind, and its exit code, stay on the screen."""
-        given = {"DRAGOMAN_DATA": str(self.folder / "own"), **(env or {})}
+    def open(self, *flags: str, again: bool = False, env: dict[str, str] | None = None) -> None:
+        """Start it, in an empty window; what it leaves behind, and its exit code, stay on the screen."""
+        given = {"DRAGOMAN_DATA": str(self.folder / "own"), "DRAGOMAN_PORT": "0", **(env or {})}
         if self.served is not None:
             given["DRAGOMAN_URL"] = f"http://127.0.0.1:{self.served.ready['port']}"
         line = ["env", *(f"{name}={value}" for name, value in given.items())]
         line += [sys.executable, "-m", "dragoman", "chat", *flags]
-        self.window.open(before + shlex.join(line))
+        if again:
+            self.window.tmux("respawn-pane", "-k", f"{shlex.join(line)}; echo left with $?; exec sleep 1000")
+        else:
+            self.window.open(shlex.join(line))
 
     async def opened(self, *flags: str, env: dict[str, str] | None = None) -> None:
         """Start it with a scripted session in this test's own folder, and wait for its prompt."""
@@ -47,10 +50,6 @@ class Chat:
 
     async def shows(self, text: str) -> list[str]:
         return await self.window.shows(text)
-
-    def history(self) -> list[str]:
-        """Everything that was shown, also what scrolled away."""
-        return self.window.tmux("capture-pane", "-p", "-S", "-").splitlines()
 
     async def session(self) -> str:
         """The only session of this test."""

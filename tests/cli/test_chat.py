@@ -64,6 +64,27 @@ async def test_a_question_is_answered_by_number(chat: Chat) -> None:
     await chat.shows("answer: blue")
 
 
+async def test_a_native_agent_asks_before_it_runs_a_command(chat: Chat) -> None:
+    chat.open("--provider", "demonstration", "--cwd", str(chat.folder))
+    await chat.shows("/help says")
+    chat.enter("show a permission")
+    await chat.shows("4 No")
+    await chat.shows("1-4 / [y]es / [n]o")
+    chat.enter("1")
+    lines = await chat.shows("You permitted the command")
+    assert any(line.startswith("● bash date") and "… ok" in line for line in lines)
+
+
+async def test_a_path_is_an_answer_and_a_command_is_one_at_any_time(chat: Chat) -> None:
+    await chat.opened()
+    chat.enter("ask Where?")
+    await chat.shows("your answer")
+    chat.enter("/status")
+    await chat.shows("1 decisions wait")
+    chat.enter("/tmp")
+    await chat.shows("answer: /tmp")
+
+
 async def test_several_decisions_are_asked_one_after_the_other(chat: Chat) -> None:
     await chat.opened()
     opened = '{"type":"decision.opened","decision":"first","kind":"permission","text":"the first command"}'
@@ -214,8 +235,7 @@ async def test_a_session_is_taken_up_again(chat: Chat) -> None:
     await chat.shows("You said: hello there")
     chat.window.type("C-d")
     await chat.shows("left with 0")
-    chat.window.close()
-    chat.open("--session", (await chat.session())[:8])
+    chat.open("--session", (await chat.session())[:8], again=True)
     lines = await chat.shows("/help says")
     assert any("You said: hello there" in line for line in lines), "its last exchange is shown"
 
@@ -253,7 +273,7 @@ async def test_a_server_that_comes_back_tells_nothing_twice(chat: Chat, mortal: 
 
 
 async def test_without_a_server_it_has_one_of_its_own_that_ends_with_it(alone: Chat) -> None:
-    await alone.opened(env={"DRAGOMAN_SERVER__PORT": "0"})
+    await alone.opened()
     lines = await alone.shows("/help says")
     assert any("no server runs" in line for line in lines)
     alone.enter("hello there")

@@ -34,6 +34,11 @@ DIALOG = decision(
         (decision(), "1", {"accept": False, "text": "1"}),
         (decision(options=COLOURS), "2", {"option": 2}),
         (decision(options=COLOURS), "y", {"accept": True}),
+        (
+            decision(options=[{"label": "Yes", "value": "once"}, {"label": "Always", "value": "session"}]),
+            "s",
+            {"option": 2},
+        ),
         (decision("plan", "1. do it"), "y", {"accept": True}),
         (decision("plan", "1. do it"), "do less", {"accept": False, "text": "do less"}),
         (decision("setup", "sign in", secret=True), "code-1", {"text": "code-1"}),

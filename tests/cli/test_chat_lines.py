@@ -198,6 +198,52 @@ async def test_a_lost_server_ends_a_talk_by_lines(mortal: Served) -> None:
             process.kill()
 
 
+async def test_a_second_chat_uses_the_server_of_the_first_which_waits_for_it(tmp_path: Path) -> None:
+    env = {**os.environ, "DRAGOMAN_DATA": str(tmp_path / "own"), "DRAGOMAN_PORT": "0"}
+    line = [sys.executable, "-m", "dragoman", "chat", "--kind", "scripted", "--cwd", str(tmp_path)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    first = await asyncio.create_subprocess_exec(*line, **pipes, env=env)
+    started = [first]
+    try:
+        assert first.stdin is not None
+        assert first.stderr is not None
+        assert b"no server runs" in await asyncio.wait_for(first.stderr.readline(), 10)
+        second = await asyncio.create_subprocess_exec(*line, **pipes, env=env)
+        started.append(second)
+        assert second.stdin is not None
+        assert second.stdout is not None
+        assert second.stderr is not None
+        assert b"using http://127.0.0.1:" in await asyncio.wait_for(second.stderr.readline(), 10)
+        second.stdin.write(b"say here\n")
+        assert await asyncio.wait_for(second.stdout.readline(), 10) == b"here\n"
+        first.stdin.close()
+        assert b"other clients use this server" in await asyncio.wait_for(first.stderr.readline(), 10)
+        out, _ = await asyncio.wait_for(second.communicate(b"say still here\n"), 10)
+        assert b"still here\n" in out
+        assert (await asyncio.wait_for(first.wait(), 10), second.returncode) == (0, 0)
+    finally:
+        for process in started:
+            if process.returncode is None:
+                process.kill()
+
+
+async def test_a_terminal_that_closes_ends_the_chat_and_its_server(tmp_path: Path) -> None:
+    env = {**os.environ, "DRAGOMAN_DATA": str(tmp_path / "own"), "DRAGOMAN_PORT": "0"}
+    pipes = dict.fromkeys(("stdin", "stderr"), asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dragoman", "chat", "--kind", "scripted"), **pipes, env=env
+    )
+    try:
+        assert process.stderr is not None
+        assert b"no server runs" in await asyncio.wait_for(process.stderr.readline(), 10)
+        process.send_signal(signal.SIGHUP)
+        assert await asyncio.wait_for(process.wait(), 10) == 128 + signal.SIGHUP
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert (tmp_path / "own" / "lock").read_text() == "", "the data folder is given up"
+
+
 def test_a_start_does_not_load_what_draws_prompts() -> None:
     code = (
         "import sys; from dragoman.cli import main, serve, chat; main.build_parser();"

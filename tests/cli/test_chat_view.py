@@ -82,6 +82,11 @@ STARTED: Fact = {"type": "turn.started", "turn": "t", "prompt": "p"}
             id="a tool that failed",
         ),
         pytest.param([called(odd=[1, 2]), ended("denied")], ['● bash {"odd": [1, 2]} … denied 1.2 s'], id="denied"),
+        pytest.param(
+            [called(command="x"), ended("denied", problem={"code": "x", "message": "No. They said: use y"})],
+            ["● bash x … denied: No 1.2 s"],
+            id="denied, with why",
+        ),
         pytest.param([ended()], ["● bash … ok 1.2 s"], id="a tool that was called before we came"),
         pytest.param(
             [begun(), delta("I will run"), called(command="x"), ended()],
@@ -100,6 +105,7 @@ STARTED: Fact = {"type": "turn.started", "turn": "t", "prompt": "p"}
             id="usage: the last report of a message counts",
         ),
         pytest.param([usage("a", 1, 2, 0.5, estimated=True), done()], ["  2.3 s · 1 in · 2 out · about $0.5000 · gpt"]),
+        pytest.param([usage("a", 0, 0), done()], ["  2.3 s · gpt"], id="nothing was counted"),
         pytest.param([done()], ["  2.3 s"], id="no usage known"),
         pytest.param(
             [done("failed", problem={"code": "x", "message": "no\x1b[2J key"})],

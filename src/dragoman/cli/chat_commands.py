@@ -52,7 +52,7 @@ async def _clear(talk: Talk, _: str) -> None:
 
 
 async def _compact(talk: Talk, _: str) -> None:
-    await talk.ask("compact")
+    await talk.ask("compact", late="it takes longer; what becomes of it will be said")
 
 
 async def _sessions(talk: Talk, _: str) -> None:
@@ -104,6 +104,11 @@ def is_command(text: str) -> bool:
     """Whether a typed line is one: a slash and a word without another slash, so that a path is none."""
     word = text.partition(" ")[0]
     return word.startswith("/") and "/" not in word[1:] and "\n" not in text.strip()
+
+
+def is_known(text: str) -> bool:
+    """Whether it is one that there is: what else begins with a slash may be an answer."""
+    return is_command(text) and text.strip().partition(" ")[0] in COMMANDS
 
 
 async def command(talk: Talk, text: str) -> None:

@@ -213,11 +213,19 @@ def _answer_permission(decision: Decision, words: str) -> Answer:
         return {"accept": False}
     if decision["kind"] == "setup":
         return {"text": words}
-    if lower in SESSION:
-        if not _offers_session(decision):
-            raise Unclear(f"this is asked every time: {hint(decision)}")
-        return {"accept": True, "scope": "session"}
+    if lower in SESSION and decision["kind"] == "permission":
+        return _for_the_session(decision)
     return {"accept": False, "text": words}
+
+
+def _for_the_session(decision: Decision) -> Answer:
+    """What permits it until the session ends. Raises ``Unclear`` where it is not offered."""
+    for number, option in enumerate(_choices(decision), 1):
+        if option.get("value") == "session":
+            return {"option": number}
+    if not _offers_session(decision):
+        raise Unclear(f"this is asked every time: {hint(decision)}")
+    return {"accept": True, "scope": "session"}
 
 
 def _answer_question(decision: Decision, words: str) -> Answer:

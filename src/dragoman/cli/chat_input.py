@@ -23,8 +23,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from .chat_commands import COMMANDS, MODES, command, is_command, standing
-from .chat_decisions import hint
+from .chat_commands import COMMANDS, MODES, command, is_command, is_known, standing
+from .chat_decisions import Decision, hint
 from .chat_talk import Talk
 from .chat_text import PROMPT, Line, clean, fit, wrap
 
@@ -62,7 +62,7 @@ class Terminal:
         self._flush: asyncio.TimerHandle | None = None
         self._talk: Talk | None = None
         self._draft = ""
-        self._asked: str | None = None
+        self._asking: Decision | None = None
         self._interrupted = float("-inf")
         self._sending: set[asyncio.Task[None]] = set()
         kept: History = InMemoryHistory() if history is None else FileHistory(str(history))
@@ -82,7 +82,6 @@ class Terminal:
             style=_STYLE,
             color_depth=self._depth,
         )
-        self._session.app.before_render += lambda _: self._follow_decision()
 
     # What is shown
 
@@ -98,19 +97,18 @@ class Terminal:
 
     def _draw(self) -> None:
         self._flush = None
-        app, rows = self._session.app, self._rows
-        self._rows = []
-        if not rows:
-            app.invalidate()
-            return
-        text = FormattedText([piece for row in rows for piece in (*_styled(row), ("", "\n"))])
-        running = app.is_running
-        if running:
-            app.renderer.erase()
-        print_formatted_text(app.output, text, _STYLE, color_depth=self._depth)
-        if running:
-            app.renderer.request_absolute_cursor_position()
-            app.invalidate()
+        rows, self._rows = self._rows, []
+        app = self._session.app
+        if rows:
+            if app.is_running:
+                app.renderer.erase()
+            text = FormattedText([piece for row in rows for piece in (*_styled(row), ("", "\n"))])
+            print_formatted_text(app.output, text, _STYLE, color_depth=self._depth)
+            if app.is_running:
+                app.renderer.request_absolute_cursor_position()
+        # Only now: the prompt asks for an answer once the question stands above it.
+        self._follow_decision()
+        app.invalidate()
 
     def _message(self) -> FormattedText:
         talk = self._talk
@@ -118,9 +116,9 @@ class Terminal:
         pieces: list[tuple[str, str]] = []
         for row in talk.view.tail():
             pieces += [*_styled(row), ("", "\n")]
-        if (decision := talk.asking) is not None:
-            pieces += [("class:warn", fit(hint(decision), self.columns())), ("", "\n")]
-        return FormattedText([*pieces, ("class:you", "? " if decision is not None else PROMPT)])
+        if self._asking is not None:
+            pieces += [("class:warn", fit(hint(self._asking), self.columns())), ("", "\n")]
+        return FormattedText([*pieces, ("class:you", "? " if self._asking is not None else PROMPT)])
 
     def _toolbar(self) -> FormattedText:
         talk = self._talk
@@ -180,9 +178,9 @@ class Terminal:
             self._draw()
 
     def _enter(self, talk: Talk, typed: str) -> None:
-        if self._asked is not None and not is_command(typed):
+        if self._asking is not None and not is_known(typed):
             # What counts is the question that was on the screen.
-            if talk.asking is not None and talk.asking["decision"] == self._asked:
+            if _name(talk.asking) == _name(self._asking):
                 self._start(talk.answer(typed))
             else:
                 talk.say("· not sent: it is no longer asked", "warn")
@@ -207,30 +205,27 @@ class Terminal:
 
     def _follow_decision(self) -> None:
         """A question takes the prompt: what was half typed comes back after it, and is never taken for its answer."""
-        decision = self._talk.asking if self._talk is not None else None
-        asked = decision["decision"] if decision is not None else None
-        if asked == self._asked:
+        before, self._asking = self._asking, self._talk.asking if self._talk is not None else None
+        if _name(before) == _name(self._asking):
             return
         buffer = self._session.default_buffer
-        if self._asked is None:
+        if before is None:
             self._draft = buffer.text
         buffer.reset()
-        self._asked = asked
-        if asked is None:
+        if self._asking is None:
             buffer.insert_text(self._take_draft())
 
     def _take_draft(self) -> str:
-        if self._asked is not None:
+        if self._asking is not None:
             return ""
         draft, self._draft = self._draft, ""
         return draft
 
     def _is_prompt(self) -> bool:
-        return self._asked is None
+        return self._asking is None
 
     def _secret(self) -> bool:
-        decision = self._talk.asking if self._talk is not None else None
-        return decision is not None and bool(decision.get("secret"))
+        return self._asking is not None and bool(self._asking.get("secret"))
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -304,6 +299,10 @@ class _Commands(Completer):
             for name, (does, _) in COMMANDS.items():
                 if name.startswith(typed):
                     yield Completion(name, -len(typed), display_meta=does)
+
+
+def _name(decision: Decision | None) -> str | None:
+    return None if decision is None else str(decision["decision"])
 
 
 def _styled(row: Line) -> list[tuple[str, str]]:

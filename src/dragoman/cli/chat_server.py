@@ -52,15 +52,12 @@ async def at_hand(server: Reach, arguments: argparse.Namespace, settings: Settin
     A server of its own has the data folder and the settings of ``dragoman serve``, but a free port on loopback and no
     other address. It ends with the block, once no other client uses it. Raises ``NoServer``.
     """
-    if arguments.url or os.environ.get("DRAGOMAN_URL") or await answers(server):
+    if arguments.url or os.environ.get("DRAGOMAN_URL"):
         yield Found(server)
         return
-    token = server.token or settings.server.token
-    if (address := announced(settings.data.path())) is not None:
-        other = Reach(argparse.Namespace(url=address, token=token))
-        if await answers(other):
-            yield Found(other, note=f"· using the server at {address}")
-            return
+    if (running := await _running(server, settings)) is not None:
+        yield running
+        return
     from dragoman.server.serve import Server, UseError  # noqa: PLC0415  needless where one is reached
 
     own = Server(private(settings))
@@ -82,6 +79,16 @@ async def at_hand(server: Reach, arguments: argparse.Namespace, settings: Settin
         await others
     finally:
         await own.stop()
+
+
+async def _running(server: Reach, settings: Settings) -> Found | None:
+    """The server at the port of the settings, else the one that holds the data folder."""
+    token, port = server.token or settings.server.token, settings.server.port
+    places = [(f"http://127.0.0.1:{port}" if port else None, ""), (announced(settings.data.path()), "· using {}")]
+    for address, note in places:
+        if address is not None and await answers(found := Reach(argparse.Namespace(url=address, token=token))):
+            return Found(found, note=note.format(address))
+    return None
 
 
 async def answers(server: Reach) -> bool:

@@ -49,8 +49,11 @@ def outcome_summary(ended: dict[str, Any]) -> str:
     """How a tool call ended: its status, and what went wrong."""
     status = str(ended["status"])
     problem = (ended.get("problem") or {}).get("message")
-    if problem and status in ("error", "denied"):
-        return f"{status}: {one_line(str(problem), PROBLEM_COLUMNS)}"
+    if problem and status == "error":
+        return f"error: {one_line(str(problem), PROBLEM_COLUMNS)}"
+    if problem and status == "denied":
+        # What follows its first sentence is for the model.
+        return f"denied: {one_line(str(problem).partition('. ')[0], PROBLEM_COLUMNS).rstrip('.')}"
     code = (ended.get("output") or {}).get("exitCode") if isinstance(ended.get("output"), dict) else None
     return f"{status}, exit code {code}" if status == "ok" and isinstance(code, int) and code != 0 else status
 
@@ -78,12 +81,12 @@ class Usage:
     def words(self) -> list[str]:
         """``1,200 in (800 cached)``, ``56 out``, ``$0.0123``, the model; only what is known."""
         words = []
-        if (given := self._sum("input_tokens")) is not None:
+        if given := self._sum("input_tokens"):
             cached = self._sum("cached_tokens")
             words.append(f"{given:,} in" + (f" ({cached:,} cached)" if cached else ""))
-        if (made := self._sum("output_tokens")) is not None:
+        if made := self._sum("output_tokens"):
             words.append(f"{made:,} out")
-        if (cost := self._sum("cost_usd")) is not None:
+        if cost := self._sum("cost_usd"):
             about = "about " if any(report.get("estimated") for report in self._reports.values()) else ""
             words.append(f"{about}${cost:.4f}")
         models = [report["model"] for report in self._reports.values() if report.get("model")]

@@ -186,6 +186,7 @@ class Talk:
         """Answer one decision. If someone was first, or it is no answer, that is said."""
         name = decision["decision"]
         self.decisions.answering(name)
+        self._show([])
         self._news.set()
         try:
             await self.client.answer(self.session, name, **given)
@@ -213,13 +214,19 @@ class Talk:
         except (ClientError, TimeoutError) as problem:
             self.fail(problem)
 
-    async def ask(self, op: str, **fields: Any) -> dict[str, Any] | None:
-        """Any other request of the hub; None when it was refused, which is said."""
+    async def ask(self, op: str, *, late: str = "", **fields: Any) -> dict[str, Any] | None:
+        """Any other request of the hub; None when it was refused, which is said. ``late`` is said of one that goes on
+        beyond the time that an answer is waited for."""
         try:
             return await self.client.request(op, session=self.session, **fields)
-        except (ClientError, TimeoutError) as problem:
+        except TimeoutError as problem:
+            if late and self.client.connected:
+                self.say(f"· {late}")
+            else:
+                self.fail(problem)
+        except ClientError as problem:
             self.fail(problem)
-            return None
+        return None
 
     async def rows(self, most: int) -> list[dict[str, Any]] | None:
         """Sessions of this server, the newest last; None when that was refused, which is said."""
