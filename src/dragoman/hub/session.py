@@ -51,7 +51,7 @@ from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
 
-WIDENING = frozenset({"mode"})
+WIDENING = frozenset({"mode", "output_directory"})
 """Settings by which an agent may be allowed more than before."""
 
 log = logging.getLogger("dragoman.session")

@@ -13,6 +13,7 @@ from dragoman.agents.native.providers.conversation import Message, ModelRequest,
 from dragoman.agents.native.providers.port import CallMade, PartClosed, PartGrew, PartOpened, StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import TurnLimits
+from dragoman.hub.errors import NotPermitted
 from dragoman.hub.events import (
     Answer,
     ContextReported,
@@ -34,7 +35,7 @@ from dragoman.hub.events import (
     TurnEnded,
     UsageReported,
 )
-from dragoman.hub.permissions import LOCAL
+from dragoman.hub.permissions import LOCAL, Principal, Right
 from tests.hub.rig import until
 
 from .native_rig import QUICK, NativeHub, asked, native_hub, of, outcome, script, settled
@@ -519,3 +520,36 @@ async def test_a_projects_memory_is_in_the_prompt_unless_it_leads_out(
     (tmp_path / ".agent" / "AGENT.md").symlink_to("/etc/passwd")
     await hub.turn(session, "hi")
     assert "root:" not in model.requests[-1].system
+
+
+async def test_a_tool_that_was_not_offered_cannot_be_called(hub: NativeHub, model: Recording) -> None:
+    session = await hub.session(disabled_tools=["glob"])
+    task = msgspec.json.encode({"task": script('call glob {"pattern": "*"}')}).decode()
+    lines = ('call glob {"pattern": "*"}', 'call presentPlan {"plan": "x"}', f"call spawnAgent {task}")
+    facts = await hub.turn(session, script("\n".join(lines), "say ok"))
+    assert [fact.problem.code for fact in of(facts, ToolEnded) if fact.problem] == ["no_such_tool"] * 3
+    assert "glob" not in [tool.name for request in model.requests for tool in request.tools]
+
+
+async def test_a_failed_model_call_does_not_wait_for_its_tools(hub: NativeHub) -> None:
+    session = await hub.session(mode="all")
+    facts = await hub.turn(
+        session, script('call bash {"command": "sleep 100"}\ncall ask {"question": "?"}\nfail failed no')
+    )
+    assert outcome(facts) == "failed"
+    assert [fact.status for fact in of(facts, ToolEnded)] == ["interrupted"] * 2
+
+
+async def test_the_same_words_twice_are_reported_twice(hub: NativeHub) -> None:
+    session = await hub.session()
+    for _ in range(2):
+        facts = await hub.turn(session, "again")
+        assert [fact.content for fact in of(facts, ContextReported) if fact.part == "user_message"] == ["again"]
+
+
+async def test_more_room_for_tools_needs_the_right_to_approve(hub: NativeHub) -> None:
+    session = await hub.session()
+    writer = Principal("writer", frozenset({Right.READ, Right.WRITE}))
+    for change in ({"mode": "all"}, {"output_directory": "/"}):
+        with pytest.raises(NotPermitted):
+            await session.change_settings(writer, change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -87,9 +87,9 @@ class CallRunner:
         """Where its tools work."""
         return self._place
 
-    def called(self, made: CallMade, caller: Caller = OWN, *, tools: Sequence[str] | None = None) -> _Call:
-        """Record that the call was made; ``run`` follows. ``tools`` are the names offered, where not all are."""
-        tool = self._tools.get(made.tool) if tools is None or made.tool in tools else None
+    def called(self, made: CallMade, caller: Caller = OWN, *, tools: Collection[str]) -> _Call:
+        """Record that the call was made; ``run`` follows. ``tools`` are the names that the model was offered."""
+        tool = self._tools.get(made.tool) if made.tool in tools else None
         given, invalid = _decoded(tool, made)
         called = ToolCalled(
             call=made.call,

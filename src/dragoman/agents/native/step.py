@@ -7,6 +7,7 @@ input is complete, and its result as soon as it has one; then the tokens, then t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -30,7 +31,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.turns import TurnContext
 
-from .calls import CallRunner, shown_input
+from .calls import CallRunner, Done, shown_input
 from .model_call import Answer, call_model
 from .providers.conversation import ModelRequest
 from .providers.port import (
@@ -78,13 +79,16 @@ class StepRunner:
         self._tools: asyncio.TaskGroup
         self.conversation_tokens = 0
         """Tokens of the conversation after this step, once it has ended well."""
+        self._offered: frozenset[str] = frozenset()
         self._client_tools: frozenset[str] = frozenset()
+        self._running: list[asyncio.Task[Done]] = []
         self._client_calls: list[CallMade] = []
 
     async def run(self, reached: Reached, request: ModelRequest, client_tools: Sequence[str]) -> Answer:
         """The step to its end, with every result in. Raises ``ProviderFailed``."""
         provider = reached.provider
         self._answer = Answer(provider.name)
+        self._offered = frozenset(tool.name for tool in request.tools)
         self._client_tools = frozenset(client_tools)
         self._turn.record(
             StepStarted(turn=self._turn.turn, step=self._number, provider=provider.name, model=request.model)
@@ -93,10 +97,13 @@ class StepRunner:
         try:
             async with asyncio.TaskGroup() as self._tools:
                 failure = await self._stream(reached, request)
-                if failure is None and self._client_calls:
+                if failure is not None:
+                    self._stop_tools()
+                elif self._client_calls:
                     await self._run_client_calls()
         except BaseException:
-            self._close_parts()
+            with contextlib.suppress(HubError):  # the log may be over, or full: why this step ends counts more
+                self._close_parts()
             raise
         if failure is not None:
             self._failed(failure)
@@ -117,6 +124,11 @@ class StepRunner:
         except ProviderFailed as failure:
             return failure
         return None
+
+    def _stop_tools(self) -> None:
+        """The model will never hear of their results. They have one all the same: the turn's end gives it to them."""
+        for task in self._running:
+            task.cancel()
 
     async def _run_client_calls(self) -> None:
         """Together: those for one client are a bundle. What is no JSON goes out as the text that it is."""
@@ -195,7 +207,8 @@ class StepRunner:
         if event.tool in self._client_tools:
             self._client_calls.append(event)
         else:
-            self._tools.create_task(self._calls.run(self._calls.called(event)), name=f"tool:{event.call}")
+            recorded = self._calls.called(event, tools=self._offered)
+            self._running.append(self._tools.create_task(self._calls.run(recorded), name=f"tool:{call}"))
 
     def _provider_called(self, event: ProviderCallEnded) -> None:
         call = self._ids.get(event.call) or self._unique(event.call)

@@ -23,7 +23,7 @@ from .settings import NativeSettings
 from .tools.schema import tool_spec
 from .tools.spawn_agent import AgentType
 from .tools.tool import Tool, ToolContext, ToolFailed
-from .turn_loop import Model
+from .turn_loop import Model, disabled_tools
 
 _TOOLS: dict[AgentType, tuple[str, ...]] = {
     "explore": ("read", "glob", "grep", "bash"),
@@ -91,7 +91,7 @@ class _Run:
 
     async def _ask_model(self) -> Answer:
         owner, model = self._owner, self._owner.model
-        offered = [owner.tools[name] for name in _TOOLS[self._type] if name in owner.tools]
+        offered = [owner.tools[name] for name in self._offered()]
         today = datetime.fromtimestamp(self._turn.session.clock.now() / 1000).astimezone().date()
         request = ModelRequest(
             model=model.name,
@@ -117,15 +117,18 @@ class _Run:
 
     async def _run_calls(self, answer: Answer) -> None:
         """Run them all, and add the answer with its results, in the order of its calls, to the conversation."""
-        runner, caller = self._owner.calls, Caller(self._context.call, self._type)
+        runner, offered, caller = self._owner.calls, self._offered(), Caller(self._context.call, self._type)
         renamed = {made.call: msgspec.structs.replace(made, call=self._unique(made.call)) for made in answer.calls}
         async with asyncio.TaskGroup() as group:
             running = [
-                group.create_task(runner.run(runner.called(made, caller, tools=_TOOLS[self._type])))
-                for made in renamed.values()
+                group.create_task(runner.run(runner.called(made, caller, tools=offered))) for made in renamed.values()
             ]
         self._messages.append(_renamed(answer.message, renamed))
         self._messages += [_result(task.result()) for task in running]
+
+    def _offered(self) -> list[str]:
+        hidden = disabled_tools(self._turn.session)
+        return [name for name in _TOOLS[self._type] if name in self._owner.tools and name not in hidden]
 
     def _unique(self, given: str) -> str:
         """Providers count calls anew in each conversation; the log needs ids of its own."""

@@ -123,8 +123,7 @@ class TurnLoop:
         """The tools for this step, and which of them clients run."""
         plan = self._mode() == "plan"
         own = [tool for tool in self._tools.values() if plan or tool.name != "presentPlan"]
-        disabled = self._session.state.settings.get("disabled_tools")
-        hidden = frozenset(disabled) if isinstance(disabled, list) else frozenset()
+        hidden = disabled_tools(self._session)
         if self._model.provider.searches:
             hidden |= {"webSearch"}
         specs = [tool_spec(tool) for tool in own if tool.name not in hidden]
@@ -160,9 +159,9 @@ class TurnLoop:
         self._tell("system_prompt", request.system)
         self._tell("tool_schemas", schemas)
         if isinstance(last, UserMessage):
-            self._tell("user_message", last.text)
+            self._turn.record(ContextReported(part="user_message", content=last.text, turn=self._turn.turn))
 
-    def _tell(self, part: Literal["system_prompt", "user_message", "tool_schemas"], content: Json) -> None:
+    def _tell(self, part: Literal["system_prompt", "tool_schemas"], content: Json) -> None:
         if self._conversation.reported.get(part) != content:
             self._conversation.reported[part] = content
             self._turn.record(ContextReported(part=part, content=content, turn=self._turn.turn))
@@ -199,6 +198,12 @@ class TurnLoop:
             return tokens + await asyncio.to_thread(count_messages, messages[known:])
         specs, _ = self._offered()
         return await asyncio.to_thread(count_request, await self._request(messages, specs))
+
+
+def disabled_tools(session: SessionLog) -> frozenset[str]:
+    """Names of tools that the session's models are not offered."""
+    disabled = session.state.settings.get("disabled_tools")
+    return frozenset(name for name in disabled if isinstance(name, str)) if isinstance(disabled, list) else frozenset()
 
 
 async def catch_up(conversation: Conversation, session: SessionLog) -> None:
