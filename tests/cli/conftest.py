@@ -43,9 +43,9 @@ class Chat:
     def enter(self, *lines: str) -> None:
         """Type lines with Alt-Enter between them, and Enter behind them."""
         for line in lines[:-1]:
-            self.window.tmux("send-keys", "-l", line)
+            self.window.tmux("send-keys", "-l", "--", line)
             self.window.type("M-Enter")
-        self.window.tmux("send-keys", "-l", lines[-1])
+        self.window.tmux("send-keys", "-l", "--", lines[-1])
         self.window.type("Enter")
 
     async def shows(self, text: str) -> list[str]:
