@@ -89,7 +89,7 @@ class Session:
 
         def right() -> bool:
             told = truth.timeline(self.frames[-1:]) or truth.timeline(self.frames)
-            return told[-1][1] in (states or (self.true, {"error": "idle"}.get(self.true)))
+            return bool(told) and told[-1][1] in (states or (self.true, {"error": "idle"}.get(self.true)))
 
         with contextlib.suppress(AssertionError):
             await self.until(right, "told", RECOVERY)
