@@ -240,6 +240,27 @@ async def test_a_new_program_waits_until_the_lost_one_is_put_away(tmp_path: Path
     await hub.close()
 
 
+async def test_a_turn_waits_until_what_a_lost_server_left_running_is_put_away(tmp_path: Path) -> None:
+    """Invariant 6: what ends the leftovers of a lost turn must not meet the commands of the next one."""
+    done = asyncio.Event()
+    waiting = PromptSubmitted(prompt="p", text="go on", by="local", via="test")
+    hub = Hub(await store_with(log_of(waiting)), tmp_path)
+
+    async def slowly(session: Session, lost: Executor | None) -> None:
+        await done.wait()
+
+    hub.puppets.recover = slowly  # type: ignore[method-assign]
+    await hub.open()
+    session = await hub.get("s")
+    await until(lambda: session.shown.turn is not None)
+    await turns_of_the_loop()
+    assert hub.puppets.began == []
+    done.set()
+    await idle(session)
+    assert hub.puppets.began == ["go on"]
+    await hub.close()
+
+
 async def test_what_waits_runs_once_over_any_number_of_crashes(make_hub: MakeHub) -> None:
     """Invariant 3: a prompt whose turn began is never run again, one that waited is never forgotten."""
     hub = await make_hub(disk=True)

@@ -143,6 +143,9 @@ class TurnRunner:
         session = self._session
         try:
             await session.durable(seq)
+            if session.recovering is not None:
+                # What a lost server left running is ended first: it is told from what this turn starts by time alone.
+                await asyncio.wait({session.recovering})
             agent = session.ensure_agent()
             return _End("completed", result=await agent.run_turn(TurnContext(session, turn, prompt)))
         except TurnFailed as failure:

@@ -145,6 +145,13 @@ def test_a_turn_that_ended_badly_says_so_to_the_next() -> None:
     assert not faults(messages)
 
 
+def test_thoughts_alone_of_an_answer_that_was_broken_off_are_not_told() -> None:
+    begun = (prompt(), TurnStarted(turn="t", prompt="p"), step(), said("hm", "reasoning"))
+    assert told(*begun, TurnEnded(turn="t", outcome="interrupted")) == (
+        UserMessage("hello\n\n[The turn was interrupted here: the server stopped.]"),
+    )
+
+
 def test_a_failure_without_output_tells_its_message() -> None:
     problem = Problem(code="tool_failed", message="no such file")
     facts = (*BEGIN, step(), called("a"), ended("a", None, status="error", problem=problem))

@@ -54,7 +54,8 @@ class _Answer:
         self.results: dict[str, ToolMessage] = {}
 
     def messages(self) -> Iterable[Message]:
-        if not self.parts:
+        # Thoughts alone, of an answer that was broken off, are nothing that any provider would take back.
+        if all(isinstance(part, Reasoning) for part in self.parts):
             return
         answer = AssistantMessage(tuple(self.parts), self.provider)
         yield answer

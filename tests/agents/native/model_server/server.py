@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,14 +29,16 @@ _APIS: tuple[Api, ...] = (OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini()
 class ModelServer:
     """A model that says what its script says, behind four APIs.
 
-    Requests take the next turn of ``queue``. One whose newest user text has ``[[script:NAME]]`` takes the turn of that
-    named script which has the number of answers given since that text, the last one again where there are no more.
-    A request that finds no turn is a violation, as is one that the real API would refuse.
+    Requests take the next turn of ``queue``. One whose newest user text has ``[[script:NAME]]`` (the last there is)
+    takes the turn of that named script which has the number of answers given since that text, the last one again where
+    there are no more. A request that finds no turn is a violation, as is one that the real API would refuse.
     """
 
     def __init__(self, queue: Iterable[Turn] = (), *, models: tuple[str, ...] = ("scripted-1",)) -> None:
         self.queue: deque[Turn] = deque(queue)
         self.named: dict[str, tuple[Turn, ...]] = {}
+        self.pick: Callable[[Heard], str | None] = directed
+        """Names the script for a request; None where the queue has its turn."""
         self.models = models
         self.key: str | None = None
         """The only key that is taken; None takes every one."""
@@ -100,11 +102,11 @@ class ModelServer:
         return await self._stream(api, entry, entry.turn, request)
 
     def _turn(self, entry: Entry, heard: Heard) -> Turn:
-        if directive := _DIRECTIVE.search(heard.newest_text):
-            entry.script = directive[1]
-            turns = self.named.get(directive[1])
+        if (name := self.pick(heard)) is not None:
+            entry.script = name
+            turns = self.named.get(name)
             if not turns:
-                raise Violation(f"no script is named {directive[1]!r}")
+                raise Violation(f"no script is named {name!r}")
             return turns[min(heard.steps, len(turns) - 1)]
         if not self.queue:
             raise Violation("nothing more is scripted")
@@ -152,6 +154,12 @@ class ModelServer:
     async def _append(self, request: web.Request) -> web.Response:
         self.queue.extend(msgspec.json.decode(await request.read(), type=list[Turn]))
         return web.json_response({"turns": len(self.queue)})
+
+
+def directed(heard: Heard) -> str | None:
+    """The script that the newest user text asks for: by the last directive, for texts may have been joined."""
+    asked = _DIRECTIVE.findall(heard.newest_text)
+    return asked[-1] if asked else None
 
 
 def _key(headers: dict[str, str]) -> str | None:

@@ -298,6 +298,18 @@ async def test_a_program_at_the_place_of_another_has_its_own_name(make: Make) ->
         assert (await status(directory, "ollama")).ready is False
 
 
+async def test_one_server_that_settings_give_several_names_runs_under_each(make: Make) -> None:
+    async with web({"/v1/models": models("m1")}) as site:
+        at = f"{site.url}/v1"
+        given = {
+            "words": ProviderSettings(api="openai-chat", base_url=at),
+            "items": ProviderSettings(api="openai-responses", base_url=at),
+        }
+        directory = make(providers=given)
+        assert [(await directory.choose(name)).provider_id for name in given] == list(given)
+        assert [(await status(directory, name)).ready for name in given] == [True, True]
+
+
 async def test_the_status_says_where_a_key_is_from_and_shows_none(make: Make) -> None:
     directory = make({"OPENAI_API_KEY": SECRET})
     await directory.set_key("google", SECRET)
