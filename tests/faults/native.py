@@ -39,7 +39,9 @@ models = ["scripted-1"]
 
 
 @asynccontextmanager
-async def native_server(folder: Path, model: ModelServer, more: str = "") -> AsyncIterator[Served]:
+async def native_server(
+    folder: Path, model: ModelServer, more: str = "", *, env: dict[str, str] | None = None
+) -> AsyncIterator[Served]:
     """A server, not started yet, whose providers ``chat`` and ``responses`` are this model; killed afterwards.
 
     ``more`` is put behind its settings (TOML).
@@ -48,7 +50,7 @@ async def native_server(folder: Path, model: ModelServer, more: str = "") -> Asy
     settings = folder / "settings.toml"
     given = SETTINGS.format(chat=model.base_url("openai-chat"), responses=model.base_url("openai-responses"))
     settings.write_text(f"{given}\n{more}")
-    served = Served(folder, "--config", str(settings))
+    served = Served(folder, "--config", str(settings), env=env)
     try:
         yield served
     finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -243,6 +245,38 @@ async def test_a_question_and_a_permission_are_closed(stage: Stage) -> None:
     await eventually(lambda: len(act.watched.of("decision.opened")) == 2, "both are asked")
     await act.cancel()
     assert len(await act.has_ended_well()) == 2
+
+
+async def test_a_page_on_its_way_is_given_up(tmp_path: Path) -> None:
+    begun, left = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nIt begins")
+        await writer.drain()
+        begun.set()
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        left.set()
+        writer.close()
+
+    site = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = site.sockets[0].getsockname()[1]
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+    async with (
+        site,
+        serving() as model,
+        native_server(tmp_path / "server", model, env={"PYTHONPATH": path}) as served,
+    ):
+        served.program = ("tests.faults.loopback_web", str(port))
+        await served.start()
+        async with hub(served) as client:
+            act = await Stage(served, model, client).act(Answer((use("webFetch", {"url": "http://site.example/"}),)))
+            act.follow()
+            await asyncio.wait_for(begun.wait(), LIMIT)
+            await act.cancel()
+            await asyncio.wait_for(left.wait(), LIMIT)
+            assert len(await act.has_ended_well()) == 1
 
 
 async def test_a_model_that_is_silent_is_left(stage: Stage) -> None:
