@@ -39,14 +39,18 @@ models = ["scripted-1"]
 
 
 @asynccontextmanager
-async def native_server(folder: Path, model: ModelServer) -> AsyncIterator[Served]:
-    """A server, not started yet, whose providers ``chat`` and ``responses`` are this model; killed afterwards."""
+async def native_server(
+    folder: Path, model: ModelServer, more: str = "", *, env: dict[str, str] | None = None
+) -> AsyncIterator[Served]:
+    """A server, not started yet, whose providers ``chat`` and ``responses`` are this model; killed afterwards.
+
+    ``more`` is put behind its settings (TOML).
+    """
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.toml"
-    settings.write_text(
-        SETTINGS.format(chat=model.base_url("openai-chat"), responses=model.base_url("openai-responses"))
-    )
-    served = Served(folder, "--config", str(settings))
+    given = SETTINGS.format(chat=model.base_url("openai-chat"), responses=model.base_url("openai-responses"))
+    settings.write_text(f"{given}\n{more}")
+    served = Served(folder, "--config", str(settings), env=env)
     try:
         yield served
     finally:
@@ -152,5 +156,3 @@ def _part(part: Any) -> conversation.Text | conversation.Reasoning | conversatio
 def said_by_people(heard: Heard) -> str:
     """All that users said, in one text."""
     return "\n".join(message.text for message in heard.messages if isinstance(message, User))
-
-

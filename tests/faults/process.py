@@ -35,6 +35,9 @@ async def eventually(probe: Callable[[], T], what: str, limit: float = LIMIT) ->
 class Served:
     """One server process on one data folder; started again after each kill."""
 
+    program: tuple[str, ...] = ("dragoman",)
+    """The module that is run, and what stands before its command."""
+
     def __init__(self, folder: Path, *flags: str, env: dict[str, str] | None = None) -> None:
         self.folder = folder
         self._flags = flags
@@ -46,7 +49,7 @@ class Served:
 
     async def start(self) -> None:
         """Start it and wait for its ready line."""
-        line = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--json"]
+        line = [sys.executable, "-m", *self.program, "serve", "--port", "0", "--json"]
         line += ["--data", str(self.folder / "data"), *self._flags]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, cwd=self.folder, env=self._env)

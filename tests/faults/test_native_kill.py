@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 import stat
 import sys
@@ -27,6 +28,8 @@ from tests.hub.checker import check_log
 
 from .native import Watched, commands_of, gone, hub, native_server, neutral, said_by_people, typed
 from .process import Served, alive, eventually
+
+log = logging.getLogger("tests.native")
 
 KILLS = 25
 """Each of them meets a turn in each of four sessions."""
@@ -242,8 +245,8 @@ class Story:
                 await person.say(self.script(f"{person.kind}-next-{number}", (say("Still here."),)))
             for person in self.people:
                 name = f"{person.kind}-next-{number}"
-                ended = (await person.watched.end_of(person.acknowledged[name])).fact
-                assert (ended["outcome"], ended.get("result")) == ("completed", "Still here."), (ended, self.model.violations)
+                end = (await person.watched.end_of(person.acknowledged[name])).fact
+                assert (end["outcome"], end.get("result")) == ("completed", "Still here."), (end, self.model.violations)
                 self._check_told(person, name)
             await gone(running)
             self.keys.check()
@@ -260,20 +263,21 @@ class Story:
         """Everything that was recorded, from the start."""
         interrupted: Counter[str] = Counter()
         for person in self.people:
-            log = await self.served.whole_log(person.watched.session)
-            check_log(typed(log), settled=True)
+            events = await self.served.whole_log(person.watched.session)
+            check_log(typed(events), settled=True)
             seen = [(event.seq, event.fact) for event in person.watched.log]
-            assert seen == [(event["seq"], event["fact"]) for event in log[: len(seen)]], "nothing shown is taken back"
-            _check_prompts(person, log)
-            _check_commands(person, log)
-            interrupted[person.kind] = _check_turns(log)
+            assert seen == [(event["seq"], event["fact"]) for event in events[: len(seen)]], "what was shown stays"
+            _check_prompts(person, events)
+            _check_commands(person, events)
+            interrupted[person.kind] = _check_turns(events)
+        log.info("%s turns were broken off, %d processes left running", interrupted, self.left_running)
         assert self.left_running > 0, "some kills found commands at work"
         assert all(interrupted[kind] > KILLS // 4 for kind in KINDS), f"turns broken off: {interrupted}"
         assert sum(interrupted.values()) >= POINTS, f"turns broken off: {interrupted}"
 
 
-def _check_prompts(person: Person, log: list[dict[str, Any]]) -> None:
-    facts = [event["fact"] for event in log]
+def _check_prompts(person: Person, events: list[dict[str, Any]]) -> None:
+    facts = [event["fact"] for event in events]
     names = Counter(fact["client_message_id"] for fact in facts if fact["type"] == "prompt.submitted")
     assert set(names.values()) == {1}
     assert set(person.acknowledged) <= set(names) <= person.sent
@@ -281,10 +285,10 @@ def _check_prompts(person: Person, log: list[dict[str, Any]]) -> None:
     assert taken == Counter(fact["prompt"] for fact in facts if fact["type"] == "prompt.submitted"), "each runs once"
 
 
-def _check_turns(log: list[dict[str, Any]]) -> int:
+def _check_turns(events: list[dict[str, Any]]) -> int:
     """Each turn ended well in its server's life, or is interrupted; how many are."""
-    began = {event["fact"]["turn"]: event["epoch"] for event in log if event["fact"]["type"] == "turn.started"}
-    ended = [event for event in log if event["fact"]["type"] == "turn.ended"]
+    began = {event["fact"]["turn"]: event["epoch"] for event in events if event["fact"]["type"] == "turn.started"}
+    ended = [event for event in events if event["fact"]["type"] == "turn.ended"]
     assert len(ended) == len(began)
     for event in ended:
         lost = event["epoch"] != began[event["fact"]["turn"]]
@@ -292,13 +296,15 @@ def _check_turns(log: list[dict[str, Any]]) -> int:
     return sum(event["epoch"] != began[event["fact"]["turn"]] for event in ended)
 
 
-def _check_commands(person: Person, log: list[dict[str, Any]]) -> None:
+def _check_commands(person: Person, events: list[dict[str, Any]]) -> None:
     """What a command did it did at most once; what is said to have ended well did it, and nothing ended otherwise."""
     file = person.folder / "ran"
     ran = Counter(file.read_text().split() if file.exists() else [])
     assert set(ran.values()) <= {1}
-    inputs = {event["fact"]["call"]: event["fact"]["input"] for event in log if event["fact"]["type"] == "tool.called"}
-    for event in log:
+    inputs = {
+        event["fact"]["call"]: event["fact"]["input"] for event in events if event["fact"]["type"] == "tool.called"
+    }
+    for event in events:
         fact = event["fact"]
         if fact["type"] == "tool.ended":
             assert fact["status"] in ("ok", "interrupted"), fact
