@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.agents.native.providers.catalogue import Api
@@ -296,6 +297,15 @@ async def test_a_program_at_the_place_of_another_has_its_own_name(make: Make) ->
         directory = make({"OLLAMA_HOST": f"127.0.0.1:{site.port}"}, local_servers=("http://127.0.0.1:1/v1",))
         assert await chosen(directory) == (f"vllm-{site.port}", "llama")
         assert (await status(directory, "ollama")).ready is False
+
+
+async def test_two_names_in_the_settings_for_one_place_both_run(make: Make) -> None:
+    """As one server that speaks two APIs needs it."""
+    async with web({"/v1/models": models("llama", owner="vllm")}) as site:
+        chat = ProviderSettings(api="openai-chat", base_url=f"{site.url}/v1")
+        directory = make(providers={"one": chat, "two": msgspec.structs.replace(chat, api="openai-responses")})
+        assert await chosen(directory, "one") == ("one", "llama")
+        assert await chosen(directory, "two") == ("two", "llama")
 
 
 async def test_the_status_says_where_a_key_is_from_and_shows_none(make: Make) -> None:

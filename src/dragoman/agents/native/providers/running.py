@@ -1,7 +1,8 @@
 """The catalogue as it is now: with the model servers that run on this machine, and which name each of them has.
 
 A server has the same name whoever else runs: the usual place of its kind has the kind's name (``ollama``), what
-settings put at a URL the name they gave, every other one its kind and port (``vllm-8001``).
+settings put at a URL the name they gave (or several, for several APIs), every other one its kind and port
+(``vllm-8001``).
 """
 
 from __future__ import annotations
@@ -40,8 +41,7 @@ class Running(msgspec.Struct, frozen=True):
 
 def running(catalogue: Sequence[CatalogueEntry], servers: Sequence[LocalServer]) -> Running:
     """``servers`` are those that answered."""
-    names = {server.base_url: _name(server, catalogue) for server in servers}
-    found = {names[server.base_url]: server for server in servers}
+    found = {name: server for server in servers for name in _names(server, catalogue)}
     entries = [_with_models(entry, found.get(entry.id)) for entry in catalogue]
     known = {entry.id for entry in entries}
     more = [_entry(name, server) for name, server in found.items() if name not in known]
@@ -54,13 +54,11 @@ def placed_port(name: str) -> int | None:
     return int(match[2]) if match is not None else None
 
 
-def _name(server: LocalServer, catalogue: Sequence[CatalogueEntry]) -> str:
+def _names(server: LocalServer, catalogue: Sequence[CatalogueEntry]) -> Sequence[str]:
     usual = {entry.id for entry in LOCAL}
-    at = [entry for entry in catalogue if entry.local and entry.base_url == server.base_url]
-    for entry in at:
-        if entry.id == server.kind or entry.id not in usual:
-            return entry.id
-    return f"{server.kind}-{server.port}"
+    at = [entry.id for entry in catalogue if entry.local and entry.base_url == server.base_url]
+    named = [name for name in at if name == server.kind or name not in usual]
+    return named or [f"{server.kind}-{server.port}"]
 
 
 def _entry(name: str, server: LocalServer) -> CatalogueEntry:
