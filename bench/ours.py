@@ -15,12 +15,15 @@ from .wire import Link, Links
 class Dragoman:
     """``dragoman serve`` on a free port. A context manager."""
 
-    def __init__(self, folder: Path, *, data: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, data: Path | None = None, settings: str = "") -> None:
+        """``settings`` is a settings file's text."""
         data = data or folder / "data"
-        self.process = Process(
-            [sys.executable, "-m", "dragoman", "serve", "--json", "--port", "0", "--data", str(data)],
-            folder=folder,
-        )
+        command = [sys.executable, "-m", "dragoman", "serve", "--json", "--port", "0", "--data", str(data)]
+        if settings:
+            file = folder / "settings.toml"
+            file.write_text(settings)
+            command += ["--config", str(file)]
+        self.process = Process(command, folder=folder)
         try:
             self.port: int = self.process.line()["port"]
             self._asking = Asking(self.port)

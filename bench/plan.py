@@ -32,6 +32,17 @@ class Plan:
     sessions: int = 100
     links: int = 200
     idle: float = 10.0
+    paced: int = 2_000
+    """Deltas of a model that sends them one by one."""
+
+    flooded: int = 6_000
+    """Deltas of a model that sends them as fast as they are taken."""
+
+    first: int = 40
+    """Turns of which the first delta's way is timed."""
+
+    streaming: float = 4.0
+    """Seconds for which many models stream at once."""
 
     def rounds(self, links: int) -> int:
         return self.repeats_alone if links == 1 else self.repeats
@@ -62,4 +73,8 @@ def quick(folder: Path, peers: Path | None) -> Plan:
         sessions=30,
         links=60,
         idle=3.0,
+        paced=1_000,
+        flooded=3_000,
+        first=15,
+        streaming=2.0,
     )

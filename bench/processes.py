@@ -85,13 +85,16 @@ def used_by_others() -> float | None:
 class Process:
     """One process on the server's core that prints one JSON line when it is ready. A context manager."""
 
-    def __init__(self, command: Sequence[str], *, folder: Path) -> None:
-        """``folder`` is its home and, unless it is a module of this package, its working directory."""
+    def __init__(self, command: Sequence[str], *, folder: Path, is_client: bool = False) -> None:
+        """``folder`` is its home and, unless it is a module of this package, its working directory.
+
+        ``is_client``: on the clients' core instead, since it is there for the load.
+        """
         self._log = (folder / f"log-{time.monotonic_ns()}").open("w+b")
         ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
         own_module = any(part.startswith("bench.") for part in command)
         self.began = time.perf_counter()
-        with on_server_core():
+        with contextlib.nullcontext() if is_client else on_server_core():
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT if own_module else folder,

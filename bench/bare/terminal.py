@@ -18,7 +18,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 import uvloop
@@ -122,7 +122,14 @@ class App:
         return None
 
 
-async def serve(app: App) -> None:
+class Served(Protocol):
+    """An ASGI application that has something to end."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None: ...
+    def end(self) -> None: ...
+
+
+async def serve(app: Served) -> None:
     """Serve on a free port until a signal, and print the port once connections are accepted."""
     config = uvicorn.Config(
         app,

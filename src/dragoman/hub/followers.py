@@ -52,6 +52,11 @@ class Tail:
         skip = cursor + 1 - self.first
         if skip < 0:
             return None
+        new = self._last - cursor
+        if new <= limit and new < skip:  # who keeps up must not pay for all that it has seen
+            newest = [event for event, _ in islice(reversed(self._events), new)]
+            newest.reverse()
+            return newest
         return [event for event, _ in islice(self._events, skip, skip + limit)]
 
 

@@ -1,9 +1,14 @@
-"""Makes native agents (session kind ``native``), and ends what a lost server left running for them."""
+"""Makes native agents (session kind ``native``), and ends what a lost server left running for them.
+
+The agent and its tools are imported with the first session that needs them: every start of the server would wait for
+them, and the first such session waits for a model anyway.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from dragoman.agents.common.processes import ProcessTable
 from dragoman.hub.errors import InvalidRequest
@@ -11,10 +16,10 @@ from dragoman.hub.events import LogWritten
 from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
 
-from .agent import Models, NativeAgent
 from .settings import NativeSettings
-from .tools.command import end_lost_commands
-from .tools.table import built_in_tools
+
+if TYPE_CHECKING:
+    from .agent import Models, NativeAgent
 
 log = logging.getLogger("dragoman.native")
 
@@ -48,6 +53,9 @@ class NativeFactory:
         """There is nothing to keep."""
 
     def make(self, session: Session) -> NativeAgent:
+        from .agent import NativeAgent  # noqa: PLC0415 - see the module
+        from .tools.table import built_in_tools  # noqa: PLC0415
+
         tools = built_in_tools(processes=self._processes, search_key=self._search_key)
         return NativeAgent(session, self._models, tools, self._settings)
 
@@ -58,6 +66,8 @@ class NativeFactory:
 
     async def recover(self, session: Session, lost: Executor | None) -> None:  # noqa: ARG002
         """End the commands that the lost server left running, and say in the log what was found."""
+        from .tools.command import end_lost_commands  # noqa: PLC0415 - see the module
+
         reports = await end_lost_commands(session.id, limits=self._settings.tools, processes=self._processes)
         for line in filter(None, (report.line for report in reports)):
             session.record(LogWritten(line=line, level="warning"), settling=True)

@@ -109,6 +109,7 @@ class SqliteJournal:
         self._commits = 0
         self._newest: Batch | None = None
         self._is_watching = False
+        self._is_waking = False
         self._reading = 0
         self._waiters: set[asyncio.Future[None]] = set()
 
@@ -191,6 +192,17 @@ class SqliteJournal:
         self._position += 1
         stored = Row(head.number, session, expected, self._position, encoded)
         self._count(writer.append(stored, expected, event.at, epoch, fact, key), len(fact))
+        if not self._is_waking:
+            self._is_waking = True
+            self._loop.call_soon(self._wake, writer)
+
+    def _wake(self, writer: Writer) -> None:
+        """At the end of this turn of the loop: what was appended in it becomes durable together.
+
+        Woken by the first event, the writer would commit it alone, and contend with the loop for the rest.
+        """
+        self._is_waking = False
+        writer.wake()
 
     def put_snapshot(self, session: str, snapshot: Snapshot) -> None:
         writer = self._check_open()

@@ -97,14 +97,18 @@ class Writer:
         self._thread.start()
 
     def append(self, row: Row, seq: int, at: int, epoch: int, fact: bytes, key: str | None) -> Batch:
-        """Queue one event; returns the batch that it is in."""
+        """Queue one event; returns the batch that it is in. ``wake`` is to follow, once for many."""
         with self._ready:
             batch = self._open_batch()
             batch.add_event(row, seq, at, epoch, fact)
             if key is not None:
                 batch.add_key(row, key)
-            self._ready.notify()
         return batch
+
+    def wake(self) -> None:
+        """Begin with what has queued."""
+        with self._ready:
+            self._ready.notify()
 
     def put_epoch(self, number: int, epoch: str) -> None:
         """Queue the number that stands for an epoch in the events after it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -35,9 +36,15 @@ def input_schema(given: type[ToolInput]) -> dict[str, Json]:
 
     The docstrings of our structs are for us, so descriptions come from ``msgspec.Meta`` alone.
     """
-    (root,), named = msgspec.json.schema_components([given], ref_template="{name}")
-    schema: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(_inline(root, named)))
+    schema: dict[str, Json] = msgspec.json.decode(_encoded_schema(given))
     return schema
+
+
+@cache
+def _encoded_schema(given: type[ToolInput]) -> bytes:
+    """Made once: for all tools together it takes as long as the rest of a turn."""
+    (root,), named = msgspec.json.schema_components([given], ref_template="{name}")
+    return msgspec.json.encode(_inline(root, named))
 
 
 def decode(tool: Tool, arguments: str) -> ToolInput:
