@@ -96,7 +96,7 @@ class Act:
         """It is said to be over: look at once whether that is true."""
         if how not in self.over:
             self.over[how] = time.monotonic()
-            self.left[how] = commands_of(self.session) + [pid for pid in self.pids if alive(pid)]
+            self.left[how] = [pid for pid in self.pids if alive(pid)]
 
     async def cancel(self, limit: float = AT_ONCE) -> float:
         """Cancel the turn; it is over in time, and truly. Returns the seconds it took."""
@@ -106,6 +106,7 @@ class Act:
         self.is_over("answered")
         await eventually(lambda: "idle" in self.over, "the session is idle")
         await watching
+        assert commands_of(self.session) == []
         took = max(self.over.values()) - self.asked_at
         log.info("cancelled in %.3f s", took)
         assert self.left == {how: [] for how in self.over}, "it was over before its processes were"

@@ -332,4 +332,4 @@ async def test_after_any_kill_the_next_prompt_works_and_the_model_is_told_a_vali
         assert served.stop() == 0
         wrong = {entry.number: found for entry in model.journal if (found := faults(neutral(entry.asked)))}
         assert wrong == {}, [model.journal[number].asked.messages for number in list(wrong)[:1]]
-        assert sum(entry.script == "summary" for entry in model.journal) > KILLS // 4
+        assert any(entry.script == "summary" for entry in model.journal), "conversations were shortened"
