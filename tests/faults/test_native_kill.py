@@ -37,14 +37,17 @@ KILLS = 25
 POINTS = 50
 """Turns that were broken off, at least."""
 
-LONGEST_LIFE = 0.7
+LONGEST_LIFE = 0.6
 """Seconds from the first prompt of a life to its kill, at most."""
 
 SUMMING_UP = "Sum up this conversation"
 FULL = Usage(input=110_000)
 """More than a model's window should hold: the conversation is shortened before the next step."""
 
-TICK = Pause(0.01)
+TICK = Pause(0.02)
+
+
+AT_LAST = "That was asked and answered, and so all of it is done in the end."
 
 
 def slowly(text: str) -> tuple[str | Pause, ...]:
@@ -60,36 +63,36 @@ def append(folder: Path, name: str, then: str = "") -> Any:
 def work(folder: Path, name: str) -> tuple[Answer, ...]:
     """Thoughts, words, and calls side by side."""
     calls = (
-        append(folder, f"{name}-a", "; sleep 0.15"),
+        append(folder, f"{name}-a", "; sleep 0.3"),
         append(folder, f"{name}-b"),
         use("write", {"filePath": str(folder / f"{name}.txt"), "content": name}),
     )
     thought = Answer((Think(slowly("What to do?")), Say(slowly("First this and that.")), *calls))
-    more = Answer((Say(slowly("Then more.")), append(folder, f"{name}-c", "; setsid sleep 0.2 & sleep 0.1")))
-    return thought, more, say(*slowly("All of it is done."))
+    more = Answer((Say(slowly("Then more.")), append(folder, f"{name}-c", "; setsid sleep 0.3 & sleep 0.2")))
+    return thought, more, say(*slowly(AT_LAST))
 
 
 def asks(folder: Path, name: str) -> tuple[Answer, ...]:
     """A question, and a command that needs leave."""
     question = use("ask", {"question": f"{name}?", "options": ["yes", "no"]})
-    return Answer((Think(slowly("Whom to ask?")), question, append(folder, f"{name}-a"))), say(*slowly("I was told."))
+    return Answer((Think(slowly("Whom to ask?")), question, append(folder, f"{name}-a"))), say(*slowly(AT_LAST))
 
 
 def helpers(folder: Path, name: str) -> tuple[Answer, ...]:
     """Two sub-agents at once."""
     spawn = [use("spawnAgent", {"task": f"[[script:{name}-{it}]]", "agentType": "explore"}) for it in "xy"]
-    return Answer((Say(slowly("Help me.")), *spawn)), say(*slowly("They helped."))
+    return Answer((Say(slowly("Help me.")), *spawn)), say(*slowly(AT_LAST))
 
 
 def helper(folder: Path, name: str) -> tuple[Answer, ...]:
     """What a sub-agent does."""
-    return Answer((Think(slowly("Hm")), append(folder, name, "; sleep 0.1"))), say(*slowly("Found."))
+    return Answer((Think(slowly("Hm")), append(folder, name, "; sleep 0.2"))), say(*slowly("Found."))
 
 
 def long(folder: Path, name: str) -> tuple[Answer, ...]:
     """A conversation that becomes too long in the middle of a turn."""
     first = Answer((Say(("It is long.",)), append(folder, f"{name}-a")), usage=FULL)
-    return first, say(*slowly("And went on."))
+    return first, say(*slowly(AT_LAST))
 
 
 KINDS: dict[str, tuple[Callable[[Path, str], tuple[Answer, ...]], dict[str, str]]] = {
