@@ -167,6 +167,8 @@ class Keys:
 
     def check(self) -> None:
         """What is there is the newest that was acknowledged, or one that was under way."""
+        if not self.kept and not self.file.exists():
+            return  # the kill came before the first of them
         assert stat.S_IMODE(self.file.stat().st_mode) == 0o600
         number = int(json.loads(self.file.read_text())["keys"]["openai"].removeprefix("sk-"))
         assert self.kept <= number <= self.sent
