@@ -21,7 +21,7 @@ from tests.agents.native.model_server import ModelServer, serving
 from tests.agents.native.model_server.script import Answer, Gate, Say, say, use
 from tests.hub.checker import check_log
 
-from .native import Watched, commands_of, gone, hub, native_server, typed
+from .native import Watched, commands_of, hub, native_server, typed
 from .process import LIMIT, Served, alive, eventually
 
 log = logging.getLogger("tests.native")
@@ -72,6 +72,7 @@ class Act:
         self.stage = stage
         self.session = session
         self.turn = ""
+        self.followed = False
         self.pids: list[int] = []
         self.asked_at: float | None = None
         self.over: dict[str, float] = {}
@@ -81,6 +82,7 @@ class Act:
 
     def follow(self) -> None:
         """See its log."""
+        self.followed = True
         self.watched.follow(self.stage.client)
 
     async def sleepers(self, count: int = SLEEPERS) -> None:
@@ -96,16 +98,17 @@ class Act:
         """It is said to be over: look at once whether that is true."""
         if how not in self.over:
             self.over[how] = time.monotonic()
-            self.left[how] = commands_of(self.session) + [pid for pid in self.pids if alive(pid)]
+            self.left[how] = [pid for pid in self.pids if alive(pid)]
 
     async def cancel(self, limit: float = AT_ONCE) -> float:
         """Cancel the turn; it is over in time, and truly. Returns the seconds it took."""
+        self.over.clear()
+        self.left.clear()
         self.asked_at = time.monotonic()
-        watching = asyncio.create_task(gone(self.pids))
         await self.stage.client.cancel(self.session, self.turn)
         self.is_over("answered")
-        await eventually(lambda: "idle" in self.over, "the session is idle")
-        await watching
+        told = {"idle", "ended"} if self.followed else {"idle"}
+        await eventually(lambda: told <= self.over.keys(), "the client is told")
         took = max(self.over.values()) - self.asked_at
         log.info("cancelled in %.3f s", took)
         assert self.left == {how: [] for how in self.over}, "it was over before its processes were"
@@ -113,7 +116,8 @@ class Act:
         return took
 
     async def has_ended_well(self) -> list[Event]:
-        """Its log says what happened, in order; the next turn works. Returns the ends of its calls."""
+        """Nothing is left; its log says what happened, in order; the next turn works. Returns the ends of its calls."""
+        assert commands_of(self.session) == []
         ended = await self.watched.one("turn.ended", turn=self.turn)
         assert ended.fact["outcome"] == "cancelled"
         asked = self.watched.of("turn.cancel_requested", turn=self.turn)
@@ -143,7 +147,7 @@ class Act:
         assert self.stage.model.violations == []
 
     def _on_event(self, event: Event) -> None:
-        if event.fact["type"] == "turn.ended" and self.asked_at is not None:
+        if event.fact["type"] == "turn.ended" and event.fact["turn"] == self.turn:
             self.is_over("ended")
 
 
@@ -230,7 +234,6 @@ async def test_a_call_that_a_client_runs_is_given_up(stage: Stage) -> None:
     await act.has_ended_well()
     async with stage.client.tools(act.session, [Tool("look", look)]):
         stage.model.gates["offered"].open()
-        act.over.clear()
         act.turn = (await stage.client.submit(act.session, f"[[script:{act.session}]]"))["turn"]
         await begun.wait()
         await act.cancel()

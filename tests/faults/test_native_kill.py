@@ -37,14 +37,17 @@ KILLS = 25
 POINTS = 50
 """Turns that were broken off, at least."""
 
-LONGEST_LIFE = 0.7
+LONGEST_LIFE = 0.6
 """Seconds from the first prompt of a life to its kill, at most."""
 
 SUMMING_UP = "Sum up this conversation"
 FULL = Usage(input=110_000)
 """More than a model's window should hold: the conversation is shortened before the next step."""
 
-TICK = Pause(0.01)
+TICK = Pause(0.02)
+
+
+AT_LAST = "That was asked and answered, and so all of it is done in the end."
 
 
 def slowly(text: str) -> tuple[str | Pause, ...]:
@@ -60,36 +63,36 @@ def append(folder: Path, name: str, then: str = "") -> Any:
 def work(folder: Path, name: str) -> tuple[Answer, ...]:
     """Thoughts, words, and calls side by side."""
     calls = (
-        append(folder, f"{name}-a", "; sleep 0.15"),
+        append(folder, f"{name}-a", "; sleep 0.3"),
         append(folder, f"{name}-b"),
         use("write", {"filePath": str(folder / f"{name}.txt"), "content": name}),
     )
     thought = Answer((Think(slowly("What to do?")), Say(slowly("First this and that.")), *calls))
-    more = Answer((Say(slowly("Then more.")), append(folder, f"{name}-c", "; setsid sleep 0.2 & sleep 0.1")))
-    return thought, more, say(*slowly("All of it is done."))
+    more = Answer((Say(slowly("Then more.")), append(folder, f"{name}-c", "; setsid sleep 0.3 & sleep 0.2")))
+    return thought, more, say(*slowly(AT_LAST))
 
 
 def asks(folder: Path, name: str) -> tuple[Answer, ...]:
     """A question, and a command that needs leave."""
     question = use("ask", {"question": f"{name}?", "options": ["yes", "no"]})
-    return Answer((Think(slowly("Whom to ask?")), question, append(folder, f"{name}-a"))), say(*slowly("I was told."))
+    return Answer((Think(slowly("Whom to ask?")), question, append(folder, f"{name}-a"))), say(*slowly(AT_LAST))
 
 
 def helpers(folder: Path, name: str) -> tuple[Answer, ...]:
     """Two sub-agents at once."""
     spawn = [use("spawnAgent", {"task": f"[[script:{name}-{it}]]", "agentType": "explore"}) for it in "xy"]
-    return Answer((Say(slowly("Help me.")), *spawn)), say(*slowly("They helped."))
+    return Answer((Say(slowly("Help me.")), *spawn)), say(*slowly(AT_LAST))
 
 
 def helper(folder: Path, name: str) -> tuple[Answer, ...]:
     """What a sub-agent does."""
-    return Answer((Think(slowly("Hm")), append(folder, name, "; sleep 0.1"))), say(*slowly("Found."))
+    return Answer((Think(slowly("Hm")), append(folder, name, "; sleep 0.2"))), say(*slowly("Found."))
 
 
 def long(folder: Path, name: str) -> tuple[Answer, ...]:
     """A conversation that becomes too long in the middle of a turn."""
     first = Answer((Say(("It is long.",)), append(folder, f"{name}-a")), usage=FULL)
-    return first, say(*slowly("And went on."))
+    return first, say(*slowly(AT_LAST))
 
 
 KINDS: dict[str, tuple[Callable[[Path, str], tuple[Answer, ...]], dict[str, str]]] = {
@@ -164,6 +167,8 @@ class Keys:
 
     def check(self) -> None:
         """What is there is the newest that was acknowledged, or one that was under way."""
+        if not self.kept and not self.file.exists():
+            return  # the kill came before the first of them
         assert stat.S_IMODE(self.file.stat().st_mode) == 0o600
         number = int(json.loads(self.file.read_text())["keys"]["openai"].removeprefix("sk-"))
         assert self.kept <= number <= self.sent
@@ -271,7 +276,6 @@ class Story:
             _check_commands(person, events)
             interrupted[person.kind] = _check_turns(events)
         log.info("%s turns were broken off, %d processes left running", interrupted, self.left_running)
-        assert self.left_running > 0, "some kills found commands at work"
         assert all(interrupted[kind] > KILLS // 4 for kind in KINDS), f"turns broken off: {interrupted}"
         assert sum(interrupted.values()) >= POINTS, f"turns broken off: {interrupted}"
 
@@ -332,4 +336,35 @@ async def test_after_any_kill_the_next_prompt_works_and_the_model_is_told_a_vali
         assert served.stop() == 0
         wrong = {entry.number: found for entry in model.journal if (found := faults(neutral(entry.asked)))}
         assert wrong == {}, [model.journal[number].asked.messages for number in list(wrong)[:1]]
-        assert sum(entry.script == "summary" for entry in model.journal) > KILLS // 4
+        assert any(entry.script == "summary" for entry in model.journal), "conversations were shortened"
+
+
+async def test_what_a_lost_command_left_running_is_gone_before_the_next_one_runs(tmp_path: Path) -> None:
+    async with serving() as model, native_server(tmp_path / "server", model) as served:
+        lost = "trap '' HUP INT TERM; setsid sleep 1000 & sleep 1000; :"
+        model.named["lost"] = (Answer((use("bash", {"command": lost}),)),)
+        model.named["next"] = (Answer((append(tmp_path, "next", "; sleep 0.1"),)), say("Still here."))
+        await served.start()
+        settings = {"mode": "all"}
+        made = await served.asked("POST", "/sessions", {"kind": "native", "cwd": str(tmp_path), "settings": settings})
+        watched = Watched(made["session"])
+        async with hub(served) as client:
+            await client.submit(watched.session, "[[script:lost]]")
+            await eventually(lambda: len(commands_of(watched.session)) == 3, "the command and its children run")
+            queued = await client.submit(watched.session, "[[script:next]]", when_busy="queue")
+            left = commands_of(watched.session)
+            served.kill()
+        assert all(map(alive, left)), "nothing else ends them"
+        await served.start()
+        async with hub(served) as client:
+            watched.follow(client)
+            end = (await watched.end_of(queued["prompt"])).fact
+            assert not any(map(alive, left))
+        assert end["result"] == "Still here."
+        assert [it.fact["outcome"] for it in watched.of("turn.ended")] == ["interrupted", "completed"]
+        assert [it.fact["status"] for it in watched.of("tool.ended")] == ["interrupted", "ok"]
+        assert watched.of("tool.ended")[1].fact["output"]["exitCode"] == 0, "it ran undisturbed"
+        assert (tmp_path / "ran").read_text() == "next\n"
+        said = "\n".join(it.fact["line"] for it in watched.of("log.written"))
+        assert all(str(pid) in said for pid in left), "what was found is listed"
+        assert model.violations == []
