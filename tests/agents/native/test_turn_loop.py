@@ -36,6 +36,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.permissions import LOCAL, Principal, Right
+from dragoman.hub.tool_offers import ToolOffer
 from tests.hub.rig import until
 
 from .native_rig import QUICK, NativeHub, asked, native_hub, of, outcome, script, settled
@@ -152,6 +153,18 @@ async def test_a_call_that_nests_too_deep_for_a_log_is_kept_as_text(hub: NativeH
     facts = await hub.turn(session, script(f'call ask {{"question": {deep}}}', "say ok"))
     assert outcome(facts) == "completed"
     assert of(facts, ToolEnded)[0].status == "error"
+
+
+async def test_a_clients_call_that_nests_too_deep_for_a_log_goes_out_as_text(hub: NativeHub) -> None:
+    deep = "[" * 200 + "]" * 200
+    session = await hub.session()
+    await session.declare_tools(LOCAL, "link", [ToolOffer(name="look")])
+    await hub.submit(session, script(f'call look {{"at": {deep}}}', "say ok"))
+    open_ = await until(lambda: next(iter(session.shown.calls.values()), None), "the call is out")
+    assert isinstance(open_.input, str)
+    await session.end_tool(LOCAL, open_.call, link="link", output="seen")
+    await settled(session)
+    assert outcome(await hub.facts(session)) == "completed"
 
 
 async def test_ids_that_a_provider_gives_twice_are_told_apart(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.hub.decisions import DecisionClosed
-from dragoman.hub.errors import HubError, InvalidRequest
+from dragoman.hub.errors import NOT_JSON, HubError
 from dragoman.hub.events import (
     Answer,
     AnyFact,
@@ -30,6 +30,7 @@ from .history import MODEL_TEXT, as_text
 from .path_guard import PathBlocked, PathGuard, PathInvalid
 from .permissions import Verdict
 from .permits import Permits
+from .providers.error_answers import DEEPEST, nests_deeper
 from .providers.port import CallMade
 from .settings import NativeSettings
 from .tools.schema import InvalidInput, decode
@@ -37,6 +38,9 @@ from .tools.tool import Tool, ToolDenied, ToolFailed
 from .url_guard import UrlBlocked, UrlInvalid
 
 log = logging.getLogger("dragoman.native")
+
+TOOL_NAME = 96
+"""Characters of a name that no tool has, as the model is told of it."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -91,21 +95,19 @@ class CallRunner:
         """Record that the call was made; ``run`` follows. ``tools`` are the names that the model was offered."""
         tool = self._tools.get(made.tool) if made.tool in tools else None
         given, invalid = _decoded(tool, made)
-        called = ToolCalled(
-            call=made.call,
-            tool=made.tool,
-            input=shown_input(made.arguments),
-            turn=self._turn.turn,
-            parent=caller.parent,
-            dynamic=tool is None,
-            invalid=invalid is not None,
-            problem=invalid,
-            provider_metadata=made.metadata,
+        self._turn.record(
+            ToolCalled(
+                call=made.call,
+                tool=made.tool,
+                input=shown_input(made.arguments),
+                turn=self._turn.turn,
+                parent=caller.parent,
+                dynamic=tool is None,
+                invalid=invalid is not None,
+                problem=invalid,
+                provider_metadata=made.metadata,
+            )
         )
-        try:
-            self._turn.record(called)
-        except InvalidRequest:  # it nests deeper than a log can: kept as the text it came as
-            self._turn.record(msgspec.structs.replace(called, input=made.arguments))
         return _Call(made, caller, tool, given, invalid)
 
     async def run(self, call: _Call) -> Done:
@@ -247,7 +249,7 @@ def _said(answer: Answer, options: Sequence[str]) -> str:
 def _decoded(tool: Tool | None, made: CallMade) -> tuple[object, Problem | None]:
     """The tool's input, or why the call is invalid."""
     if tool is None:
-        return None, Problem(code="no_such_tool", message=f"There is no tool {made.tool!r}.")
+        return None, Problem(code="no_such_tool", message=f"There is no tool {made.tool[:TOOL_NAME]!r}.")
     try:
         return decode(tool, made.arguments), None
     except InvalidInput as problem:
@@ -255,11 +257,12 @@ def _decoded(tool: Tool | None, made: CallMade) -> tuple[object, Problem | None]
 
 
 def shown_input(arguments: str) -> Json:
-    """What was given, as the log has it: the object, or text that was none."""
+    """What was given, as the log has it: the object, or text that was none, or nests deeper than a log can hold."""
     try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        value: Json = msgspec.json.decode(arguments)
+    except NOT_JSON:
         return arguments
+    return arguments if nests_deeper(value, DEEPEST) else value
 
 
 def _words(failed: OSError) -> str:

@@ -11,11 +11,13 @@ from dragoman.hub.events.stream import PartKind
 from .providers.conversation import AssistantMessage, Call, ModelRequest, Reasoning, Text
 from .providers.port import (
     CallMade,
+    Cited,
     Finished,
     PartClosed,
     PartGrew,
     PartOpened,
     Provider,
+    ProviderCallEnded,
     ProviderFailed,
     RawReceived,
     Spent,
@@ -86,6 +88,35 @@ class Answer:
             self._parts.append(Reasoning(text, event.metadata))
 
 
+class _Measure:
+    """How much an answer is: there is no telling what a server sends."""
+
+    def __init__(self, limits: TurnLimits) -> None:
+        self._limits = limits
+        self._chars = 0
+        self._parts = 0
+
+    def take(self, event: StreamEvent) -> None:
+        """Count one event in. Raises ``ProviderFailed`` for one too many."""
+        if isinstance(event, PartGrew):
+            self._chars += len(event.text)
+        elif isinstance(event, PartOpened):
+            self._chars += len(event.part) + len(event.tool or "")
+            self._parts += 1
+        elif isinstance(event, Cited | ProviderCallEnded):
+            self._parts += 1
+        else:
+            return
+        if self._chars > self._limits.answer_chars:
+            raise _too_much(f"{self._limits.answer_chars} characters (native.turn.answer_chars)")
+        if self._parts > self._limits.answer_parts:
+            raise _too_much(f"{self._limits.answer_parts} parts (native.turn.answer_parts)")
+
+
+def _too_much(limit: str) -> ProviderFailed:
+    return ProviderFailed(f"the model's answer is over its limit of {limit}")
+
+
 async def call_model(
     provider: Provider,
     request: ModelRequest,
@@ -102,10 +133,12 @@ async def call_model(
     tried = 0
     while True:
         shown = False
+        measure = _Measure(limits)
         try:
             async with aclosing(provider.stream(request, raw=raw)) as stream:
                 async for event in stream:
                     shown = shown or not isinstance(event, RawReceived)
+                    measure.take(event)
                     await on_event(event)
         except ProviderFailed as failure:
             delay = _delay(failure, tried, limits)

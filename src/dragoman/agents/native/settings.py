@@ -31,6 +31,12 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     output_tokens: int = 32_000
     """Tokens that one model call may give, where the provider must be told a limit."""
 
+    answer_chars: int = 8 * 1024 * 1024
+    """Characters of text, thoughts and calls that are taken from one model call; one that gives more has failed."""
+
+    answer_parts: int = 2000
+    """Parts, calls and sources that are taken from one model call; one that gives more has failed."""
+
 
 class ContextLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a conversation is shortened, and by how much."""

@@ -49,7 +49,7 @@ from .providers.port import (
 from .usage import Meter
 
 BACKLOG = 512
-"""Deltas recorded ahead of the disk before the stream waits for it."""
+"""Events of the stream recorded ahead of the disk before it waits for it."""
 
 PARTIAL = "partial"
 """``message.added.kind`` of a text that was cut off: by a cancel, or by its provider."""
@@ -75,7 +75,7 @@ class StepRunner:
         self._is_taken = is_taken
         self._ids: dict[str, str] = {}
         self._answer = Answer("")
-        self._deltas = 0
+        self._events = 0
         self._tools: asyncio.TaskGroup
         self.conversation_tokens = 0
         """Tokens of the conversation after this step, once it has ended well."""
@@ -144,13 +144,16 @@ class StepRunner:
     # What the stream says
 
     async def _take(self, event: StreamEvent) -> None:
+        self._told(event)
+        self._events += 1
+        if self._events % BACKLOG == 0:
+            await self._turn.recorded()
+
+    def _told(self, event: StreamEvent) -> None:
         if isinstance(event, PartGrew):
             self._answer.take(event)
             part, kind = self._ids[event.part], self._answer.kind_of(event.part)
             self._turn.record(PartDelta(turn=self._turn.turn, part=part, kind=kind, text=event.text))
-            self._deltas += 1
-            if self._deltas % BACKLOG == 0:
-                await self._turn.recorded()
         elif isinstance(event, PartOpened):
             self._opened(event)
         elif isinstance(event, PartClosed):

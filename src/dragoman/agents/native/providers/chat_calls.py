@@ -14,11 +14,17 @@ import msgspec
 from dragoman.hub.events import Json
 
 from .openai_stream import text_in
-from .port import CallMade, PartClosed, PartGrew, PartOpened, StreamEvent
+from .port import CallMade, PartClosed, PartGrew, PartOpened, ProviderFailed, StreamEvent
+
+MOST_CALLS = 1000
+"""Calls of one answer."""
+
+SMALL = 64 * 1024
+"""Characters of arguments that are looked at with every delta; of more, whenever they have doubled."""
 
 
 class _Call:
-    __slots__ = ("arguments", "given", "part", "tool", "waiting")
+    __slots__ = ("arguments", "given", "looked", "part", "size", "tool", "waiting")
 
     def __init__(self, given: str) -> None:
         self.given = given
@@ -29,6 +35,17 @@ class _Call:
         self.arguments: list[str] = []
         self.waiting: list[str] = []
         """Arguments that came before the name."""
+        self.size = 0
+        """Characters of all of them."""
+        self.looked = 0
+        """How many there were when they were last looked at."""
+
+    def is_complete(self) -> bool:
+        """Whether its arguments are an object, as far as that can be told without reading all of them each time."""
+        if self.size > SMALL and self.size < 2 * self.looked:
+            return False
+        self.looked = self.size
+        return _is_object(self.text())
 
     def text(self) -> str:
         return "".join([*self.arguments, *self.waiting])
@@ -40,6 +57,7 @@ class ChatCalls:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._by_given: dict[str, _Call] = {}
         self._parts: set[str] = set()
 
     def __bool__(self) -> bool:
@@ -68,24 +86,23 @@ class ChatCalls:
             arguments = call.text()
             events.append(PartClosed(call.part))
             events.append(CallMade(call.part, call.tool, arguments if arguments.strip() else "{}"))
-        self._calls, self._by_index = [], {}
+        self._calls, self._by_index, self._by_given = [], {}, {}
         return events
 
     def _known(self, index: Json, given: str, name: str) -> _Call | None:
         if isinstance(index, int):
             return self._by_index.get(index)
         if given:
-            return next((call for call in self._calls if call.given == given), None)
+            return self._by_given.get(given)
         return self._calls[-1] if self._calls and not name else None
 
     def _again(self, call: _Call, given: str, name: str, more: str) -> _Call | None:
         """The call that a repeated name continues, a new one, or None for a mere repetition."""
         if given and call.given and given != call.given:
             return self._begun(self._index_of(call), given)
-        so_far = call.text()
-        if not more.strip() or not _is_object(so_far):
+        if not more.strip() or not call.is_complete():
             return call
-        if given and given == call.given and name == call.tool and more == so_far:
+        if given and given == call.given and name == call.tool and more == call.text():
             return None
         return self._begun(self._index_of(call), given)
 
@@ -93,13 +110,18 @@ class ChatCalls:
         return next((index for index, known in self._by_index.items() if known is call), None)
 
     def _begun(self, index: Json, given: str) -> _Call:
+        if len(self._calls) == MOST_CALLS:
+            raise ProviderFailed(f"the provider sent more than {MOST_CALLS} calls in one answer")
         call = _Call(given)
         self._calls.append(call)
+        if given:
+            self._by_given.setdefault(given, call)
         if isinstance(index, int):
             self._by_index[index] = call
         return call
 
     def _grown(self, call: _Call, name: str, more: str) -> list[StreamEvent]:
+        call.size += len(more)
         if not call.part:
             if more:
                 call.waiting.append(more)

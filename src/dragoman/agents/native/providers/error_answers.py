@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json
 
 from .port import Cause, ProviderFailed
@@ -18,6 +19,12 @@ from .secret import Secret
 
 LONGEST_MESSAGE = 2000
 """Characters of a provider's message that are shown."""
+
+LONGEST_DETAIL = 16 * 1024
+"""Bytes of a provider's error object, as JSON, that is kept; a longer one is left out."""
+
+DEEPEST = 64
+"""Levels of a provider's JSON: half of what a fact may have, for it is put into several."""
 
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 _TOO_LONG_TEXTS = (
@@ -128,8 +135,19 @@ def _until(text: str | None) -> float | None:
 def _decoded(body: bytes) -> Json:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return body.decode("utf-8", "replace")
+
+
+def nests_deeper(value: Json, levels: int) -> bool:
+    """Whether JSON has more levels of lists and objects than that."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        insides = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for inside in insides for inner in inside if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _failure(given: Json, status: int | None, secret: Secret) -> ProviderFailed:
@@ -142,8 +160,15 @@ def _failure(given: Json, status: int | None, secret: Secret) -> ProviderFailed:
         cause=cause,
         retryable=_passes(cause, names, status),
         status=status,
-        detail=secret.hide(error) if isinstance(error, dict) else None,
+        detail=kept(error, secret),
     )
+
+
+def kept(error: Json, secret: Secret) -> Json:
+    """The error object as it may be recorded, if it may."""
+    if not isinstance(error, dict) or nests_deeper(error, DEEPEST):
+        return None
+    return secret.hide(error) if len(msgspec.json.encode(error)) <= LONGEST_DETAIL else None
 
 
 def _error_of(given: Json) -> Json:

@@ -24,6 +24,9 @@ from .sse import LONGEST_EVENT, EventTooLong, SseEvent, SseParser
 LONGEST_ERROR = 64 * 1024
 """Bytes of an error's body that are read."""
 
+LONGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes of one answer. 128 000 tokens, each an event of its own, are some 45 MB with a talkative server."""
+
 LINGER_SECONDS = 0.25
 """After the last event, for the end of the answer: without it the connection cannot be used again."""
 
@@ -41,6 +44,8 @@ class Answer:
         self._parser = SseParser()
         self._streams = response.content_type != "application/json"
         self._loop = asyncio.get_running_loop()
+        self._came = 0
+        """Bytes so far."""
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._silent = False
@@ -50,6 +55,9 @@ class Answer:
         if not self._streams:
             return await self._whole()
         while chunk := await self._chunk():
+            self._came += len(chunk)
+            if self._came > LONGEST_ANSWER:
+                raise ProviderFailed(f"{self._where} sent an answer of more than {LONGEST_ANSWER} bytes")
             try:
                 events = self._parser.feed(chunk)
             except EventTooLong as error:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -19,9 +19,10 @@ from dragoman.agents.native.settings import NativeSettings
 from dragoman.hub.events import Json
 
 from .conversation import Call, Image, ModelRequest, ToolMessage
-from .error_answers import event_failed
+from .error_answers import DEEPEST, event_failed, nests_deeper
 from .http import Endpoint
 from .port import ProviderFailed, RawReceived, StreamEvent
+from .sse import SseEvent
 
 DONE = b"[DONE]"
 LONGEST_CALL_ID = 40
@@ -100,17 +101,8 @@ class OpenAIProvider(ABC):
         reader = self.reader()
         try:
             while not reader.ended and (batch := await answer.batch()) is not None:
-                for event in batch:
-                    if not event.data or event.data == DONE:
-                        reader.ended = reader.ended or event.data == DONE
-                        continue
-                    given = decoded(event.data)
-                    if raw:
-                        yield self._raw(given, event.data)
-                    for made in reader.read(given):
-                        yield made
-                    if reader.ended:
-                        break
+                for made in self._read(reader, batch, raw=raw):
+                    yield made
             for made in reader.end():
                 yield made
             await answer.drain()
@@ -122,23 +114,42 @@ class OpenAIProvider(ABC):
             answer.close()
         raise event_failed(error, self.endpoint.secret)
 
+    def _read(self, reader: Reader, batch: Sequence[SseEvent], *, raw: bool) -> Iterator[StreamEvent]:
+        """What these events say, up to the one that ends the answer."""
+        secret = self.endpoint.secret
+        for event in batch:
+            reader.ended = reader.ended or event.data == DONE
+            if reader.ended:
+                return
+            if not event.data:
+                continue
+            given = decoded(event.data)
+            if secret.within(event.data):  # a server that repeats what it was sent
+                given = secret.hide(given)
+            if raw:
+                yield _raw(given)
+            yield from reader.read(given)
+
     async def close(self) -> None:
         """See the port."""
         await self.endpoint.close()
 
-    def _raw(self, given: dict[str, Any], data: bytes) -> RawReceived:
-        if self.endpoint.secret.within(data):
-            given = self.endpoint.secret.hide(given)
-        kind = given.get("type")
-        return RawReceived(given, kind if isinstance(kind, str) else None)
+
+def _raw(given: dict[str, Any]) -> RawReceived:
+    kind = given.get("type")
+    return RawReceived(given, kind if isinstance(kind, str) else None)
 
 
 def decoded(data: bytes) -> dict[str, Any]:
     """An event's data. Halves of characters become U+FFFD. Raises ``ProviderFailed``."""
     try:
         value = _decode(data)
+    except RecursionError:
+        raise _too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = _mended(data)
+    if data.count(b"[") + data.count(b"{") > DEEPEST and nests_deeper(value, DEEPEST):
+        raise _too_deep()
     if isinstance(value, dict):
         return value
     raise ProviderFailed("the provider sent an event that is no JSON object", retryable=True)
@@ -148,8 +159,14 @@ def _mended(data: bytes) -> Json:
     text = _LONE_SURROGATE.sub(r"\\ufffd", data.decode("utf-8", "replace"))
     try:
         return _decode(text)
+    except RecursionError:
+        raise _too_deep() from None
     except msgspec.DecodeError:
         return None
+
+
+def _too_deep() -> ProviderFailed:
+    return ProviderFailed(f"the provider sent an event that nests over {DEEPEST} levels deep")
 
 
 def cut_off() -> ProviderFailed:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Iterable
+from urllib.parse import quote
 
 from dragoman.hub.events import Json
 
 HIDDEN = "[key]"
 _SHOWN_ENDS = 3
 """Characters of a key by which a provider's own shortened form of it ("sk-pr****wxyz") is known."""
+
+_LONG = 16
+"""Characters from which a key is no word: local servers are given ``ollama`` or ``none``."""
+
+_PIECE = 12
+"""Characters of the beginning or the end of a long key that are taken for a piece of it."""
 
 
 class Secret:
@@ -28,11 +37,11 @@ class Secret:
         return self.value.isascii() and self.value.isprintable()
 
     def within(self, data: bytes) -> bool:
-        """Whether the key stands in these bytes."""
-        return bool(self._bytes) and self._bytes in data
+        """Whether the key stands in these bytes, and is no word that may stand there by chance."""
+        return len(self._bytes) >= _LONG and self._bytes in data
 
     def hide(self, value: Json) -> Json:
-        """The same value without the key, nor a shortened form of it."""
+        """The same value without the key, nor a piece, a shortened or an encoded form of it."""
         if self._form is None:
             return value
         if isinstance(value, str):
@@ -45,7 +54,25 @@ class Secret:
 
 
 def _form(key: str) -> re.Pattern[str] | None:
-    if not key:
-        return None
-    shortened = re.escape(key[:_SHOWN_ENDS]) + r"[\w-]*(?:\*{2,}|\.{3}|…)[\w-]*"
-    return re.compile(re.escape(key) + "|" + shortened if len(key) > 2 * _SHOWN_ENDS else re.escape(key))
+    return re.compile("|".join(_forms(key))) if key else None
+
+
+def _forms(key: str) -> Iterable[str]:
+    yield re.escape(key)
+    if len(key) > 2 * _SHOWN_ENDS:
+        yield re.escape(key[:_SHOWN_ENDS]) + r"[\w-]{0,64}(?:\*{2,}|\.{3}|…)[\w-]*"  # without a limit quadratic
+    if len(key) < _LONG:
+        return
+    yield from map(re.escape, _encoded(key))
+    yield re.escape(key[:_PIECE]) + r"[\w-]*"
+    yield re.escape(key[-_PIECE:])
+
+
+def _encoded(key: str) -> Iterable[str]:
+    """Percent-encoded, and in base64, wherever in a text the key begins: what it shares with others is left out."""
+    if (quoted := quote(key, safe="")) != key:
+        yield quoted
+    given = key.encode()
+    for before in range(3):
+        whole = given[-before % 3 :]
+        yield base64.b64encode(whole[: len(whole) // 3 * 3]).decode()

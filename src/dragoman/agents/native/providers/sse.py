@@ -88,7 +88,7 @@ class SseParser:
             self._name = value.decode("utf-8", "replace")
 
     def _add(self, value: bytes) -> None:
-        self._size += len(value)
+        self._size += len(value) + 1  # the line break behind it: lines of nothing are kept too
         self._data.append(value)
         self._check()
 

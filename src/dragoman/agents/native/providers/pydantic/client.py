@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
@@ -16,9 +16,13 @@ from pydantic_ai.native_tools import AbstractNativeTool, WebSearchTool
 from pydantic_ai.tools import ToolDefinition
 
 from dragoman.agents.native.providers.conversation import ModelRequest
-from dragoman.agents.native.providers.port import StreamEvent
+from dragoman.agents.native.providers.http import LONGEST_ANSWER, LONGEST_ERROR
+from dragoman.agents.native.providers.port import ProviderFailed, StreamEvent
+from dragoman.agents.native.providers.secret import Secret
+from dragoman.agents.native.providers.sse import LONGEST_EVENT
 from dragoman.agents.native.settings import NativeSettings
 
+from .cleaning import Cleaner
 from .endings import ending, is_paused, resumed, spent
 from .events import Translation
 from .failures import failure
@@ -39,6 +43,7 @@ class Client:
         self._api = api
         self._key = key
         self._http = _http(settings)
+        self._cleaner = Cleaner(Secret(key))
         self._models = Models(api, key or "none", base_url, self._http, settings)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
@@ -46,7 +51,7 @@ class Client:
         try:
             async with aclosing(self._segments(request)) as events:
                 async for event in events:
-                    yield event
+                    yield self._cleaner.event(event)
         except Exception as error:  # noqa: BLE001 - whatever the vendors' packages raise is a failed call
             raise failure(error, self._name, self._key) from None
 
@@ -127,6 +132,39 @@ async def _note(answer: httpx2.Response) -> None:
         answers.append(answer)
 
 
+async def _bound(answer: httpx2.Response) -> None:
+    """Limit what is read of an answer, before a vendor's package reads all there is."""
+    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        await answer.aclose()
+        raise httpx2.DecodingError("the answer is compressed, which was not asked for", request=answer.request)
+    assert isinstance(answer.stream, httpx2.AsyncByteStream)
+    answer.stream = _Bounded(answer.stream, failed=not answer.is_success)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body, up to our limits: an error's ends there, an answer's raises ``ProviderFailed``."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, failed: bool) -> None:
+        self._stream = stream
+        self._failed = failed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        came = line = 0
+        async for chunk in self._stream:
+            came += len(chunk)
+            line = len(chunk) - chunk.rfind(b"\n") - 1 if b"\n" in chunk else line + len(chunk)
+            if self._failed and came > LONGEST_ERROR:
+                return
+            if came > LONGEST_ANSWER:
+                raise ProviderFailed(f"the provider sent an answer of more than {LONGEST_ANSWER} bytes")
+            if line > LONGEST_EVENT:
+                raise ProviderFailed(f"the provider sent an event of more than {LONGEST_EVENT} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 def _http(settings: NativeSettings) -> httpx2.AsyncClient:
     """An HTTP client with our limits, whatever a vendor's package asks for with a request."""
     connect, silence = settings.connect_seconds, settings.silence_seconds
@@ -135,4 +173,8 @@ def _http(settings: NativeSettings) -> httpx2.AsyncClient:
     async def limit(request: httpx2.Request) -> None:
         request.extensions = {**request.extensions, "timeout": limits}
 
-    return httpx2.AsyncClient(timeout=httpx2.Timeout(**limits), event_hooks={"request": [limit], "response": [_note]})
+    return httpx2.AsyncClient(
+        headers={"Accept-Encoding": "identity"},  # what is unpacked has no limit
+        timeout=httpx2.Timeout(**limits),
+        event_hooks={"request": [limit], "response": [_note, _bound]},
+    )

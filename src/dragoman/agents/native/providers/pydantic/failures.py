@@ -8,7 +8,11 @@ import httpx2
 from pydantic_ai import exceptions as library
 from pydantic_core import to_jsonable_python
 
+from dragoman.agents.native.providers.error_answers import LONGEST_MESSAGE, kept
 from dragoman.agents.native.providers.port import Cause, ProviderFailed
+from dragoman.agents.native.providers.secret import Secret
+
+from .cleaning import Cleaner
 
 _CAUSES: tuple[tuple[type[Exception], Cause, bool], ...] = (
     (library.ModelAuthenticationError, "unauthorized", False),
@@ -34,7 +38,7 @@ _TOO_LONG = ("prompt is too long", "input token count", "maximum context length"
 def failure(error: Exception, provider: str, key: str | None) -> ProviderFailed:
     """The failure that an exception of a model call is."""
     if isinstance(error, ProviderFailed):
-        return _without_key(error, key)
+        return _hidden(error, key)
     cause, retryable = _cause(error)
     body = getattr(error, "body", None)
     status = getattr(error, "status_code", None)
@@ -46,7 +50,7 @@ def failure(error: Exception, provider: str, key: str | None) -> ProviderFailed:
         retry_after=getattr(error, "retry_after", None),
         detail=_own_error(body),
     )
-    return _without_key(failed, key)
+    return _hidden(failed, key)
 
 
 def _cause(error: Exception) -> tuple[Cause, bool]:
@@ -64,7 +68,10 @@ def _cause(error: Exception) -> tuple[Cause, bool]:
 
 def _own_error(body: object) -> Any:
     """The provider's own error object, out of whatever is around it."""
-    plain = to_jsonable_python(body, fallback=str)
+    try:
+        plain = to_jsonable_python(body, fallback=str)
+    except (ValueError, RecursionError):  # it nests too deep
+        return None
     while isinstance(plain, list) and len(plain) == 1:
         plain = plain[0]
     if isinstance(plain, dict) and isinstance(plain.get("error"), dict):
@@ -87,25 +94,15 @@ def _described(error: Exception, provider: str, status: object) -> str:
     return f"{provider}: {said}"
 
 
-def _without_key(failed: ProviderFailed, key: str | None) -> ProviderFailed:
-    """The same, with the key struck out wherever the provider, or its package, repeats it."""
-    if not key or key == "none":
-        return failed
+def _hidden(failed: ProviderFailed, key: str | None) -> ProviderFailed:
+    """The same, as it may be recorded: without the key, in whichever form the provider or its package repeats it."""
+    secret = Secret(None if key == "none" else key)
+    cleaner = Cleaner(secret)
     return ProviderFailed(
-        _struck(str(failed), key),
+        str(secret.hide(cleaner.text(str(failed))))[:LONGEST_MESSAGE],
         cause=failed.cause,
         retryable=failed.retryable,
         status=failed.status,
         retry_after=failed.retry_after,
-        detail=_struck(failed.detail, key),
+        detail=kept(cleaner.json(failed.detail), secret),
     )
-
-
-def _struck(value: Any, key: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(key, "***")
-    if isinstance(value, dict):
-        return {_struck(name, key): _struck(inner, key) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_struck(inner, key) for inner in value]
-    return value
