@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from dragoman.agents.common.processes import ProcessTable
 from dragoman.hub.errors import InvalidRequest
@@ -22,7 +23,8 @@ log = logging.getLogger("dragoman.native")
 class NativeFactory:
     """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
 
-    ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None.
+    ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None. ``private`` are files and folders
+    of the server's own (keys, logs of sessions), which no tool may touch wherever a session works.
     """
 
     kind = "native"
@@ -33,10 +35,12 @@ class NativeFactory:
         settings: NativeSettings,
         *,
         search_key: Callable[[str], str | None] = lambda _service: None,
+        private: Collection[Path] = (),
     ) -> None:
         self._models = models
         self._settings = settings
         self._search_key = search_key
+        self._private = tuple(private)
         self._processes = ProcessTable()
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
@@ -49,7 +53,7 @@ class NativeFactory:
 
     def make(self, session: Session) -> NativeAgent:
         tools = built_in_tools(processes=self._processes, search_key=self._search_key)
-        return NativeAgent(session, self._models, tools, self._settings)
+        return NativeAgent(session, self._models, tools, self._settings, private=self._private)
 
     async def sweep(self, kept: Collection[str]) -> Collection[str]:
         """The sessions of which commands still run; nothing lies beside the log."""
