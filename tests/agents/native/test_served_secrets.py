@@ -34,8 +34,11 @@ async def home(tmp_path: Path) -> AsyncIterator[Served]:
     keys.parent.mkdir(parents=True)
     keys.write_text(json.dumps({"version": 1, "keys": {"openai": SECRETS["kept"]}}))
     env = {
-        **{"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config")},
-        **{"HOUSE": SECRETS["named"], "HEADERS": f"x: {SECRETS['named']}", "DRAGOMAN_CONFIG": str(settings)},
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+        "DRAGOMAN_CONFIG": str(settings),
+        "HOUSE": SECRETS["named"],
+        "HEADERS": f"x: {SECRETS['named']}",
     }
     served = Served(tmp_path / "state", env=env)
     await served.start()
