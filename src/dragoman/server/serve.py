@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from dragoman.hub.sqlite import SqliteJournal
 from .app import Application
 from .guard import Guard, local
 from .listener import Listener
-from .settings import ServerSettings, Settings
+from .settings import ServerSettings, Settings, config_places
 from .sockets import listening_socket, unix_socket
 
 log = logging.getLogger("dragoman.server")
@@ -127,7 +128,12 @@ class Server:
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
         self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / "providers.json"))
-        native = NativeFactory(self._providers, settings.native, search_key=self._providers.search_key)
+        native = NativeFactory(
+            self._providers,
+            settings.native,
+            search_key=self._providers.search_key,
+            private=(self._folder.path, *config_places(os.environ)),
+        )
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
         self._registry = Registry(journal, [ScriptedFactory(), self._terminals, native], limits=settings.hub)
         await self._registry.open()

@@ -172,9 +172,18 @@ def default_file(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(ENVIRONMENT_PREFIX + "CONFIG")
     if named:
         return Path(named)
-    home = environment.get("XDG_CONFIG_HOME") or "~/.config"
-    usual = Path(home).expanduser() / "dragoman" / "config.toml"
+    usual = _usual_folder(environment) / "config.toml"
     return usual if usual.is_file() else None
+
+
+def config_places(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where settings come from, whether or not there are any: they may hold a token."""
+    named = environment.get(ENVIRONMENT_PREFIX + "CONFIG")
+    return (_usual_folder(environment), *([Path(named)] if named else []))
+
+
+def _usual_folder(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "dragoman"
 
 
 def printable(settings: Settings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.providers.port import Provider, Spent
 from dragoman.agents.native.providers.scripted import HEAD, Scripted
 from dragoman.agents.native.settings import NativeSettings, TurnLimits
-from dragoman.hub.events import AnyFact, DecisionOpened, TurnEnded
+from dragoman.hub.events import Answer, AnyFact, DecisionOpened, TurnEnded
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session, WhenBusy
 from tests.hub.rig import Hub, InMemory, Store, proven, until
@@ -80,6 +80,14 @@ async def asked(session: Session) -> DecisionOpened:
     found = await until(lambda: next(iter(session.shown.decisions.values()), None), "an open decision")
     assert isinstance(found, DecisionOpened)
     return found
+
+
+async def answered(session: Session, option: int) -> DecisionOpened:
+    """Answer the decision that opens with one of its options, and wait until all is done; returns the decision."""
+    opened = await asked(session)
+    await session.answer(LOCAL, opened.decision, Answer(option=option), via="test")
+    await settled(session)
+    return opened
 
 
 @asynccontextmanager

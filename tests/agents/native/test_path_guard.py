@@ -255,3 +255,24 @@ def test_any_text_is_inside_invalid_or_blocked(guard: PathGuard, place: Path, pa
     except (PathInvalid, PathBlocked):
         return
     assert target.path.is_relative_to(place / "root")
+
+
+@pytest.mark.parametrize(
+    "way", ["{place}/root/own/keys", "own/keys", "sub/../own/keys", "to_own/keys", "to_keys", "own"]
+)
+def test_what_is_the_servers_is_refused_below_a_root_too(place: Path, way: str) -> None:
+    own = place / "root" / "own"
+    own.mkdir()
+    (own / "keys").write_text("a key")
+    (place / "root" / "to_own").symlink_to("own")
+    (place / "root" / "to_keys").symlink_to(own / "keys")
+    (place / "own").symlink_to(own)
+    guard = PathGuard(place / "root", [place / "root"], private=[place / "own"])
+    asked = way.format(place=place)
+    for act in (read, lambda g, p: g.write_file("read", p, b"x"), lambda g, p: g.check("read", p)):
+        with pytest.raises(PathBlocked, match="canonical target"):
+            act(guard, asked)
+    with pytest.raises(PathBlocked), guard.open_folder("glob", "own"):
+        pass
+    assert read(guard, "file") == b"inside"
+    assert names(own) == ["keys"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from dragoman.agents.native.permissions import Reason, Verdict, classify, danger, reading, table
 
-from . import commands, dangerous_commands, outside_commands
+from . import commands, dangerous_commands, destructive_commands, outside_commands
 from .commands import lines
 
 TABLE = {
@@ -222,6 +224,34 @@ def test_a_destructive_verb_warns_in_any_quoting(folder: Path, verb: str, data: 
     assert classify(data.draw(quoted(verb)) + " x", folder, [folder]).dangerous
 
 
+destructive = st.sampled_from([*lines(destructive_commands.DESTRUCTIVE), *lines(dangerous_commands.DANGEROUS)])
+
+
+def test_no_destructive_command_runs_unasked(folder: Path) -> None:
+    table = lines(destructive_commands.DESTRUCTIVE)
+    assert len(set(table)) == len(table) >= 300
+    assert [command for command in table if classify(command, folder, [folder]).approved] == []
+
+
+@settings(deadline=None)
+@given(
+    verb=destructive, command=safe, joint=st.sampled_from([" ; ", "&&", " | ", " & ", "\n", " || ", " $(", " `", " <("])
+)
+def test_no_destructive_command_runs_unasked_beside_a_harmless_one(
+    folder: Path, verb: str, command: str, joint: str
+) -> None:
+    for whole in (command + joint + verb, verb + joint + command):
+        assert not classify(whole, folder, [folder]).approved
+
+
+@settings(deadline=None)
+@given(verb=destructive, data=st.data())
+def test_no_destructive_command_runs_unasked_in_any_quoting(folder: Path, verb: str, data: st.DataObject) -> None:
+    head, _, rest = verb.partition(" ")
+    for disguised in (f"{data.draw(quoted(head))} {rest}", f"  {verb}", f"{verb} ", f"\t{verb}", f"\\\n{verb}"):
+        assert not classify(disguised, folder, [folder]).approved
+
+
 NOISE = st.text(alphabet="lsechogitd -=./~*?$'\"\\;&|<>(){}[]#!%\n\t\r\0é\u200b", max_size=40)
 
 
@@ -237,3 +267,108 @@ def test_any_text_gets_a_verdict_and_an_approved_one_is_a_listed_command(folder:
     assert words[0] in table.COMMANDS or (words[0] == "git" and words[1] in table.GIT)
     assert command.isascii()
     assert not set(command) & set("\n\r;&|<>`$\\!")
+
+
+STAND_IN = """#!/bin/sh
+printf '%s\\0' "${0##*/}" "$@"
+"""
+PIECES = st.sampled_from(
+    [
+        *(
+            "ls",
+            "git status",
+            "git log",
+            "git diff",
+            "which",
+            "echo",
+            " ",
+            "  ",
+            "\t",
+            "'",
+            '"',
+            "*",
+            "?",
+            "src",
+            "a b",
+        ),
+        *(
+            "-",
+            "--",
+            "-l",
+            "-n",
+            "--all",
+            "=",
+            ":",
+            "~",
+            "^",
+            "%h",
+            "{a,b}",
+            "[a]",
+            "#",
+            "!",
+            "\\",
+            "$x",
+            "+",
+            "@",
+            "/",
+        ),
+        *(
+            "README.md",
+            "src/main.py",
+            "$'x'",
+            "!!",
+            "~+",
+            "\u00e9",
+            "*.md",
+            "s?c",
+            ".",
+            "HEAD~1",
+            "main..x",
+            ",",
+            "x=1",
+        ),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    head=st.sampled_from(["ls ", "git log ", "git diff ", "which ", "git status ", ""]),
+    rest=st.lists(PIECES, max_size=8),
+)
+@example(head="ls ", rest=["'a b'", '"src"', "*"])
+def test_what_bash_passes_on_is_what_was_judged(folder: Path, stand_ins: Path, head: str, rest: list[str]) -> None:
+    """Programs that say what they are given stand in for the real ones; bash itself reads the command."""
+    command = head + "".join(rest)
+    if not classify(command, folder, [folder]).approved or command in table.EXACT:
+        return
+    words = reading.strict(command)
+    assert words is not None
+    if words[0].text in ("echo", "type"):
+        return
+    expanded = [
+        sorted(folder_glob(folder, word.text)) or [word.text] if word.pattern else [word.text] for word in words
+    ]
+    run = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-c", "--", command],
+        cwd=folder,
+        env={"PATH": str(stand_ins), "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stdout.split("\0")[:-1], run.stderr) == ([each for words in expanded for each in words], "")
+
+
+def folder_glob(folder: Path, pattern: str) -> list[str]:
+    return glob.glob(pattern, root_dir=folder)  # noqa: PTH207 - names as the shell gives them
+
+
+@pytest.fixture(scope="module")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    places = tmp_path_factory.mktemp("stand-ins")
+    (places / "bash").symlink_to(shutil.which("bash") or "/bin/bash")
+    for name in ("ls", "git", "which"):
+        (places / name).write_text(STAND_IN)
+        (places / name).chmod(0o755)
+    return places

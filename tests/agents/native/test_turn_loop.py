@@ -566,3 +566,27 @@ async def test_more_room_for_tools_needs_the_right_to_approve(hub: NativeHub) ->
     for change in ({"mode": "all"}, {"output_directory": "/"}):
         with pytest.raises(NotPermitted):
             await session.change_settings(writer, change)
+
+
+async def test_subagents_leave_room_for_their_own_calls(tmp_path: Path) -> None:
+    """Each holds the place of the call that started it; their calls must not wait for such a place."""
+    settings = msgspec.structs.replace(QUICK, turn=TurnLimits(parallel_calls=2))
+    task = msgspec.json.encode({"task": '#script\ncall glob {"pattern":"*"}\n---\nsay found', "agentType": "explore"})
+    async with native_hub(tmp_path, settings=settings) as hub:
+        facts = await hub.turn(await hub.session(), script("\n".join([f"call spawnAgent {task.decode()}"] * 5)))
+    ended = of(facts, ToolEnded)
+    assert [end.status for end in ended] == ["ok"] * 10
+    assert [end.output for end in ended if end.tool == "spawnAgent"] == ["found"] * 5
+
+
+async def test_a_search_that_is_disabled_is_not_the_providers_either(tmp_path: Path) -> None:
+    model = Recording()
+    model.searches = True
+    task = 'call spawnAgent {"task":"look it up","agentType":"research"}'
+    async with native_hub(tmp_path, provider=model) as hub:
+        await hub.turn(await hub.session(), script(task))
+        assert [request.web_search for request in model.requests] == [True] * 3
+        model.requests.clear()
+        await hub.turn(await hub.session(disabled_tools=["webSearch"]), script(task))
+        assert [request.web_search for request in model.requests] == [False] * 3
+    assert not any(tool.name == "webSearch" for request in model.requests for tool in request.tools)

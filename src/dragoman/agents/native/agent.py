@@ -73,11 +73,20 @@ class NativeAgent:
     driver: Driver | None = None
     hooks: Hooks | None = None
 
-    def __init__(self, session: Session, models: Models, tools: Sequence[Tool], settings: NativeSettings) -> None:
+    def __init__(
+        self,
+        session: Session,
+        models: Models,
+        tools: Sequence[Tool],
+        settings: NativeSettings,
+        *,
+        private: Collection[Path] = (),
+    ) -> None:
         self._session = session
         self._models = models
         self._tools = tools
         self._settings = settings
+        self._private = private
         self._conversation = Conversation()
         self._shortening = asyncio.Lock()
         self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
@@ -153,7 +162,7 @@ class NativeAgent:
         cwd = Path(self._session.state.cwd)
         output = _text(self._session.state.settings.get("output_directory"))
         roots = (cwd, cwd / output) if output else (cwd,)
-        return Place(cwd, roots, PathGuard(cwd, roots), self._settings)
+        return Place(cwd, roots, PathGuard(cwd, roots, private=self._private), self._settings)
 
 
 class _Spawner:

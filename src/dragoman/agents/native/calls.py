@@ -72,7 +72,10 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class CallRunner:
-    """Runs the calls of one turn, as many at once as its limit says."""
+    """Runs the calls of one turn, as many at once as its limit says; so many again of its sub-agents' calls.
+
+    Those have places of their own: the call that started a sub-agent keeps its place until the sub-agent is done.
+    """
 
     def __init__(self, turn: TurnContext, tools: Mapping[str, Tool], place: Place, permits: Permits) -> None:
         self._turn = turn
@@ -80,6 +83,7 @@ class CallRunner:
         self._place = place
         self._permits = permits
         self._slots = asyncio.Semaphore(place.settings.turn.parallel_calls)
+        self._inner_slots = asyncio.Semaphore(place.settings.turn.parallel_calls)
 
     @property
     def turn(self) -> TurnContext:
@@ -113,7 +117,7 @@ class CallRunner:
     async def run(self, call: _Call) -> Done:
         """Run a recorded call to its end."""
         began = self._turn.session.clock.monotonic()
-        async with self._slots:
+        async with self._slots if call.caller.parent is None else self._inner_slots:
             end = await self._end_of(call)
         duration = round((self._turn.session.clock.monotonic() - began) * 1000)
         end = msgspec.structs.replace(end, duration_ms=duration)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.agents.common.processes import ProcessTable
@@ -27,7 +28,8 @@ log = logging.getLogger("dragoman.native")
 class NativeFactory:
     """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
 
-    ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None.
+    ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None. ``private`` are files and folders
+    of the server's own (keys, logs of sessions), which no tool may touch wherever a session works.
     """
 
     kind = "native"
@@ -38,10 +40,12 @@ class NativeFactory:
         settings: NativeSettings,
         *,
         search_key: Callable[[str], str | None] = lambda _service: None,
+        private: Collection[Path] = (),
     ) -> None:
         self._models = models
         self._settings = settings
         self._search_key = search_key
+        self._private = tuple(private)
         self._processes = ProcessTable()
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
@@ -57,7 +61,7 @@ class NativeFactory:
         from .tools.table import built_in_tools  # noqa: PLC0415
 
         tools = built_in_tools(processes=self._processes, search_key=self._search_key)
-        return NativeAgent(session, self._models, tools, self._settings)
+        return NativeAgent(session, self._models, tools, self._settings, private=self._private)
 
     async def sweep(self, kept: Collection[str]) -> Collection[str]:
         """The sessions of which commands still run; nothing lies beside the log."""

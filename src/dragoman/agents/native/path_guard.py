@@ -58,11 +58,13 @@ class PathGuard:
     """The roots of one session: project root, working directory, output directory.
 
     `base` is where relative paths start (the working directory); it is not a root unless it is among `roots`.
+    `private` is nobody's but the server's, also below a root: a session may work in the person's home.
     """
 
-    def __init__(self, base: Path, roots: Iterable[Path]) -> None:
+    def __init__(self, base: Path, roots: Iterable[Path], *, private: Iterable[Path] = ()) -> None:
         self._base = os.path.abspath(base)  # noqa: PTH100 - pathlib keeps `..`
         self._roots = tuple(_Root(_lexical(os.fspath(r), self._base), os.path.realpath(r)) for r in roots)
+        self._private = (*_KERNEL, *(os.path.realpath(each) for each in private))
 
     def check(self, tool: str, path: str) -> Target:
         """Where `path` leads, if that is inside. It need not exist. For opening use the methods below.
@@ -76,7 +78,7 @@ class PathGuard:
             canonical = os.path.realpath(asked)
         except OSError:  # a link was gone again before it was read
             raise _canonically_outside(tool, path) from None
-        if any(_is_below(canonical, kernel) for kernel in _KERNEL):
+        if _within(canonical, *self._private):
             raise _canonically_outside(tool, path)
         if not any(_within(canonical, root.canonical) for root in self._roots):
             raise _canonically_outside(tool, path)

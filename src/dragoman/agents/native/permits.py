@@ -4,7 +4,7 @@
 mode               commands; edits of files
 =================  ============================================================================================
 ``ask``            those that the classifier approves run unasked; every edit is asked about
-``accept_edits``   commands as in ``ask``; edits are not asked about
+``accept_edits``   commands as in ``ask``; edits are not asked about, but of what git takes its orders from
 ``plan``           only commands that the classifier approves; no edits
 ``all``            everything; the path guard still holds
 =================  ============================================================================================
@@ -29,6 +29,8 @@ MODES: tuple[Mode, ...] = ("ask", "accept_edits", "plan", "all")
 
 COMMANDS, EDITS = "bash", "edit"
 """Grants that cover every command, and every edit."""
+
+_GITS_OWN = frozenset((".git", ".gitmodules"))
 
 REJECTED = "User rejected this command."
 
@@ -87,11 +89,11 @@ class Permits:
     async def edit(self, path: str, given: Json, *, tool: str, call: str, subagent: str | None) -> None:
         """Return once this file may be changed. Raises ``ToolDenied``."""
         mode = self.mode
-        if mode in ("all", "accept_edits"):
-            return
         if mode == "plan":
             raise ToolDenied(_PLAN)
-        if self._granted(EDITS):
+        steers = _steers_git(path)
+        grant = f"{EDITS}({path})" if steers else EDITS
+        if mode == "all" or (mode == "accept_edits" and not steers) or self._granted(grant):
             return
         answer = await self._ask(
             DecisionOpened(
@@ -104,11 +106,12 @@ class Permits:
                 input=given,
                 options=(
                     Option("Yes", "once"),
-                    Option("Yes, and every edit for the rest of the session", "session"),
+                    Option(f"Yes, and every edit{' of this file' * steers} for the rest of the session", "session"),
                     Option("No", "deny"),
                 ),
+                dangerous=steers,
                 reason=Reason.REVIEW.value,
-                detail={"grant": EDITS, **({"subagent": subagent} if subagent else {})},
+                detail={"grant": grant, **({"subagent": subagent} if subagent else {})},
             )
         )
         if not _accepted(answer):
@@ -125,6 +128,11 @@ class Permits:
             return None
         except HubError as problem:
             raise ToolDenied(f"Nobody could be asked: {problem}") from problem
+
+
+def _steers_git(path: str) -> bool:
+    """Whether git takes this file's word for what to run: editing it is as good as running a command."""
+    return not _GITS_OWN.isdisjoint(path.casefold().split("/"))
 
 
 def _accepted(answer: Answer | None) -> bool:

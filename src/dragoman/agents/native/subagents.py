@@ -99,7 +99,7 @@ class _Run:
             messages=tuple(self._messages),
             tools=tuple(tool_spec(tool) for tool in offered),
             max_output_tokens=owner.settings.turn.output_tokens,
-            web_search=self._type != "explore" and model.provider.searches,
+            web_search=self._searches(),
         )
         answer = Answer(model.provider.name)
 
@@ -128,7 +128,14 @@ class _Run:
 
     def _offered(self) -> list[str]:
         hidden = disabled_tools(self._turn.session)
+        if self._owner.model.provider.searches:
+            hidden |= {"webSearch"}
         return [name for name in _TOOLS[self._type] if name in self._owner.tools and name not in hidden]
+
+    def _searches(self) -> bool:
+        """Whether the provider may search: as the tool that its searching stands for."""
+        allowed = "webSearch" in _TOOLS[self._type] and "webSearch" not in disabled_tools(self._turn.session)
+        return allowed and self._owner.model.provider.searches
 
     def _unique(self, given: str) -> str:
         """Providers count calls anew in each conversation; the log needs ids of its own."""

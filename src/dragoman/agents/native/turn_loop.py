@@ -145,7 +145,7 @@ class TurnLoop:
             messages=tuple(messages),
             tools=specs,
             max_output_tokens=self._settings.turn.output_tokens,
-            web_search=self._model.provider.searches,
+            web_search=self._model.provider.searches and "webSearch" not in disabled_tools(self._session),
         )
 
     def _mode(self) -> str:

@@ -109,12 +109,14 @@ async def test_without_bash_it_is_sh(tmp_path: Path, monkeypatch: pytest.MonkeyP
     places.mkdir()
     (places / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
     monkeypatch.setenv("PATH", str(places))
-    assert output(await bash(BashContext(tmp_path), "echo $0")) == ("sh\n", "", 0)
+    work = tmp_path / "work"
+    work.mkdir()
+    assert output(await bash(BashContext(work), "echo $0")) == (f"{places}/sh\n", "", 0)
 
 
 async def test_without_any_shell_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolFailed, match="no program 'sh'"):
+    with pytest.raises(ToolFailed, match="no program 'bash', nor 'sh'"):
         await bash(BashContext(tmp_path), "echo hello")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -258,3 +259,18 @@ def test_a_folder_that_becomes_a_link_on_the_way_is_not_entered(tree: Path) -> N
         assert {first.path, *(each.path for each in found)} <= set(FILES)
     finally:
         os.close(folder)
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 1365, "**/a/" * 819, "a/" * 2048, "*" * 4096, "[" * 4096, "**/*/" * 800])
+async def test_no_pattern_takes_long_to_read_or_to_match(root: Path, turn: FakeTurn, pattern: str) -> None:
+    for number in range(200):
+        (root / f"{'a' * 100}{number}").touch()
+    (root / "/".join("a" * 50)).mkdir(parents=True)
+    began = time.process_time()
+    await run(Glob(), turn, pattern=pattern)
+    assert time.process_time() - began < 2
+
+
+async def test_a_pattern_has_a_longest_length(root: Path, turn: FakeTurn) -> None:
+    with pytest.raises(ToolFailed, match="longer than 8192"):
+        await run(Glob(), turn, pattern="a" * 8193)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .danger import dangerous
+from .programs import BUILT_IN, is_outside
 from .reading import generous, strict
 from .repository import runs_only_git
 from .scope import MAX_PATTERNS, Scope
@@ -20,18 +22,20 @@ MAX_PARSED = 4_096
 _OPERATOR = re.compile(r"[\n\r;&|<>`]|\$\(")
 
 
-def classify(command: str, cwd: str | Path, roots: Iterable[str | Path]) -> Verdict:
-    """Judge a command line that would run in ``cwd`` and may touch what lies below ``roots``.
+def classify(
+    command: str, cwd: str | Path, roots: Iterable[str | Path], env: Mapping[str, str] = os.environ
+) -> Verdict:
+    """Judge a command line that would run in ``cwd``, with ``env``, and may touch what lies below ``roots``.
 
     The rules stand in the spec's order and the first that matches names the reason. Approval rests on the strict
     reading, the table, and the scope of each word; the rules before those word the question. Reads the file system
     (links, patterns, git's configuration), changes nothing, and raises nothing for any text. It takes some ms at worst
     on a local disk; on others call it off the loop.
     """
-    return Verdict(_reason(command, Scope(cwd, roots)))
+    return Verdict(_reason(command, Scope(cwd, roots), env))
 
 
-def _reason(command: str, scope: Scope) -> Reason:
+def _reason(command: str, scope: Scope, env: Mapping[str, str]) -> Reason:
     if dangerous(command):
         return Reason.DANGEROUS
     if _OPERATOR.search(command):
@@ -43,11 +47,17 @@ def _reason(command: str, scope: Scope) -> Reason:
         return Reason.OUTSIDE
     if re.split(r"\s", plain, maxsplit=1)[0] in READERS:
         return Reason.READS_FILES
-    return Reason.SAFE if command in EXACT else _listed(command, scope)
+    return _listed(command, scope, env)
 
 
-def _listed(command: str, scope: Scope) -> Reason:
+def _is_the_systems(name: str, scope: Scope, env: Mapping[str, str]) -> bool:
+    return name in BUILT_IN or is_outside(name, scope, env)
+
+
+def _listed(command: str, scope: Scope, env: Mapping[str, str]) -> Reason:
     """Rules 5 and 6: what the table admits is approved, anything else is asked about."""
+    if command in EXACT:
+        return Reason.SAFE if _is_the_systems(command.split(maxsplit=1)[0], scope, env) else Reason.REVIEW
     words = strict(command)
     if not words or command[0].isspace() or sum(word.pattern for word in words) > MAX_PATTERNS:
         return Reason.REVIEW
@@ -60,8 +70,8 @@ def _listed(command: str, scope: Scope) -> Reason:
     if name.text == "git":
         allowed = GIT.get(rest[0].text) if rest else None
         rest = rest[1:]
-        safe = allowed is not None and allowed.admits(rest) and runs_only_git(scope)
+        safe = allowed is not None and allowed.admits(rest) and runs_only_git(scope, env)
     else:
         allowed = COMMANDS.get(name.text)
         safe = allowed is not None and allowed.admits(rest)
-    return Reason.SAFE if safe and not name.pattern else Reason.REVIEW
+    return Reason.SAFE if safe and not name.pattern and _is_the_systems(name.text, scope, env) else Reason.REVIEW

@@ -73,7 +73,8 @@ class Scope:
             return True  # nothing matches, so the word stays as it is
         if len(names) > MAX_MATCHES:
             return False
-        matches = [each for each in names if shape.fullmatch(each)]
+        # How many `?` a letter beyond ASCII takes depends on the shell's locale: one, or one for each byte.
+        matches = [each for each in names if shape.fullmatch(each) or ("?" in name and not each.isascii())]
         # A file may be named like an option: a pattern must not smuggle it in.
         return all(self.holds(Path(folder) / each) and not each.startswith("-") for each in matches)
 

@@ -13,7 +13,9 @@ class AskInput(ToolInput, frozen=True):
     """Input of ``ask``."""
 
     question: Annotated[str, Meta(min_length=1, description="One question, with what is needed to answer it")]
-    options: Annotated[tuple[str, ...], Meta(description="Answers to choose from; any other is possible too")] = ()
+    options: Annotated[
+        tuple[str, ...], Meta(max_length=50, description="Answers to choose from; any other is possible too")
+    ] = ()
 
 
 class Ask:

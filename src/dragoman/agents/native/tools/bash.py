@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -12,7 +10,9 @@ import msgspec
 
 from dragoman.agents.common.processes import ProcessTable
 from dragoman.agents.common.start import Start, prepare
-from dragoman.agents.native.permissions import classify
+from dragoman.agents.native.permissions import HARDENED, Verdict, classify
+from dragoman.agents.native.permissions.programs import found_outside, trusted_path
+from dragoman.agents.native.permissions.scope import Scope
 from dragoman.agents.native.settings import NativeSettings, ToolLimits
 from dragoman.hub.errors import InvalidRequest, LimitReached
 
@@ -58,8 +58,7 @@ class Bash:
         """
         limits = context.settings.tools
         folder = await in_thread(_identity, context.cwd)
-        prepared = await in_thread(_prepared, given.command, context.cwd, context.settings)
-        verdict = await in_thread(classify, given.command, context.cwd, context.roots)
+        prepared, verdict = await in_thread(_judged, given.command, context)
         await context.permit_command(given.command, verdict)
         if await in_thread(_identity, context.cwd) != folder:
             raise ToolFailed(f"the working directory {str(context.cwd)!r} was replaced while the command waited")
@@ -96,18 +95,32 @@ def _identity(folder: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _prepared(command: str, cwd: Path, settings: NativeSettings) -> Start:
-    keys = {provider.key_env for provider in settings.providers.values()}
-    env = command_environment(os.environ, secret=keys)
+def _judged(command: str, context: ToolContext) -> tuple[Start, Verdict]:
+    """How it is run, and what is thought of that."""
+    env = _environment(context.settings)
+    scope = Scope(context.cwd, context.roots)
+    shell = _shell(env["PATH"], scope)
+    verdict = classify(command, context.cwd, context.roots, env)
+    if verdict.approved:
+        env |= {"PATH": trusted_path(env["PATH"], scope), **HARDENED}
     try:
-        return prepare([*_shell(env), "-c", "--", command], cwd=os.fspath(cwd), env=env)
+        return prepare([*shell, "-c", "--", command], cwd=os.fspath(context.cwd), env=env), verdict
     except InvalidRequest as error:
         raise ToolFailed(str(error)) from error
 
 
-def _shell(env: Mapping[str, str]) -> tuple[str, ...]:
-    """A shell that reads no start files, for those would change what the command means."""
-    return ("bash", "--noprofile", "--norc") if shutil.which("bash", path=env["PATH"]) else ("sh",)
+def _environment(settings: NativeSettings) -> dict[str, str]:
+    keys = {provider.key_env for provider in settings.providers.values()}
+    return command_environment(os.environ, secret=keys)
+
+
+def _shell(path: str, scope: Scope) -> tuple[str, ...]:
+    """A shell that reads no start files, which could change what the command means, and is none of the folder's own."""
+    if bash := found_outside("bash", path, scope):
+        return bash, "--noprofile", "--norc"
+    if sh := found_outside("sh", path, scope):
+        return (sh,)
+    raise ToolFailed("there is no program 'bash', nor 'sh'")
 
 
 def _exit_code(finished: Finished) -> int:

@@ -37,17 +37,27 @@ _STEERING = (
 )
 
 _SECRET = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|BEARER|AUTHORIZATION|(?:^|_)(?:PASS|PWD)(?:_|$)"
+    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|BEARER|AUTHORIZATION|(?:^|_)(?:PASS|PWD|PAT)(?:_|$)"
 )
+_SHORTEST = 12
+"""Characters of a secret for which other variables are searched too; what is shorter may stand anywhere by chance."""
 _URL_WITH_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 
 def command_environment(ours: Mapping[str, str], *, secret: Collection[str] = ()) -> dict[str, str]:
     """What a command gets of our environment. ``secret`` names further variables that hold a key.
 
+    What holds the same key under another name is left out with it.
+
     Always has ``PATH`` (of absolute folders), ``HOME``, ``LANG`` and ``TERM=dumb``.
     """
-    kept = {name: value for name, value in ours.items() if name not in secret and _harmless(name, value)}
+    hidden = {name for name in ours if name in secret or _SECRET.search(name.upper())}
+    values = {ours[name] for name in hidden if len(ours[name]) >= _SHORTEST}
+    kept = {
+        name: value
+        for name, value in ours.items()
+        if name not in hidden and _harmless(name, value) and not any(each in value for each in values)
+    }
     return {
         "LANG": "C.UTF-8",
         **kept,
@@ -61,7 +71,7 @@ def _harmless(name: str, value: str) -> bool:
     if not _NAME.fullmatch(name) or name in _STEERS or name in OF_ANOTHER_TERMINAL:
         return False
     upper = name.upper()
-    return not (upper.startswith(_STEERING) or _SECRET.search(upper) or _URL_WITH_PASSWORD.search(value))
+    return not (upper.startswith(_STEERING) or _URL_WITH_PASSWORD.search(value))
 
 
 def _search_path(path: str) -> str:

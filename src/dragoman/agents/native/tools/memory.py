@@ -7,6 +7,7 @@ file for each key.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -15,7 +16,7 @@ from msgspec import Meta
 from .files import change, failures, read_text
 from .patterns import Pattern
 from .settled import settled
-from .showing import cut, shown_line, shown_path
+from .showing import MOST_CHARS, MOST_OF_FILE, cut, each_line, shown_line, shown_path
 from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches, in_thread
 from .walk import Patience, find
 from .write import encoded
@@ -25,6 +26,7 @@ _HOT = (None, "", "hot", "AGENT.md")
 
 _MOST_HOT_LINES = 50
 
+_CUT_NOTE = "... (cut: this note is too long to be shown)"
 _CUT = "... (cut; ask for something rarer)"
 
 
@@ -67,7 +69,7 @@ class Memory:
 def _read(key: str | None, context: ToolContext) -> str:
     content = _content(_path(key, context), context)
     if content is not None:
-        return content
+        return cut(content, _CUT_NOTE, MOST_OF_FILE)
     return "No hot cache found." if key in _HOT else f'Memory key "{key}" not found.'
 
 
@@ -87,7 +89,7 @@ async def _search(query: str | None, context: ToolContext) -> str:
 
 
 def _found(query: str, context: ToolContext, patience: Patience) -> str:
-    hot = [line for _, line in _lines(query, _path(None, context), context)][:_MOST_HOT_LINES]
+    hot = [line for _, line in islice(_lines(query, _path(None, context), context), _MOST_HOT_LINES)]
     parts = ["\n".join(["[AGENT.md]", *hot])] if hot else []
     if deep := _found_deep(query, context, patience):
         parts.append("\n".join(deep))
@@ -104,11 +106,14 @@ def _found_deep(query: str, context: ToolContext, patience: Patience) -> list[st
             raise
         return []
     shown: list[str] = []
+    size = 0
     for name in names:
-        if patience.over:
-            break
         key = shown_path(name.removesuffix(".md"))
-        shown += (f"{key}:{number}:{line}" for number, line in _lines(query, folder / name, context))
+        for number, line in _lines(query, folder / name, context):
+            shown.append(f"{key}:{number}:{line}")
+            size += len(shown[-1]) + 1
+            if size > MOST_CHARS + 1 or patience.over:
+                return shown
     return shown
 
 
@@ -119,7 +124,7 @@ def _lines(query: str, path: Path, context: ToolContext) -> Iterator[tuple[int, 
     except ToolFailed:
         return
     wanted = query.casefold()
-    for number, line in enumerate(content.split("\n"), 1):
+    for number, line in enumerate(each_line(content), 1):
         if wanted in line.casefold():
             yield number, shown_line(line)
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterable, Iterator
 
 from .tool import ToolFailed
+
+LONGEST = 8192
+"""Characters of a pattern: twice what a path may have."""
 
 Places = frozenset[int]
 """How far a path has come in its pattern: each is the number of parts matched, along one way of matching them."""
@@ -19,6 +23,8 @@ class Pattern:
     """A pattern that stays below the folder it starts in. Raises ``ToolFailed`` where it would not."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > LONGEST:
+            raise ToolFailed(f"glob: the pattern is longer than {LONGEST} characters")
         self.negated = text.startswith("!")
         plain = text.removeprefix("!").replace("\\", "/")
         if plain.startswith("/") or re.match(r"[A-Za-z]:/", plain):
@@ -26,7 +32,7 @@ class Pattern:
         parts = plain.split("/")
         if ".." in parts:
             raise ToolFailed("glob blocked: pattern cannot escape cwd")
-        self._parts = [_Part(part) for part in parts if part not in ("", ".")]
+        self._parts = [_Part(part) for part in _shortened(parts)]
         if parts[-1] in ("", "."):
             self._parts.append(_Part(""))  # `src/` names a folder, and no file is one
         self.start = self._closed({0})
@@ -61,6 +67,15 @@ class Pattern:
                 after += 1
                 closed.add(after)
         return frozenset(closed)
+
+
+def _shortened(parts: Iterable[str]) -> Iterator[str]:
+    """Without what says nothing: ``**`` after ``**`` would only be another way of matching the same."""
+    last = ""
+    for part in parts:
+        if part not in ("", ".") and not part == last == "**":
+            yield part
+            last = part
 
 
 class _Part:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from .files import failures, read_text
-from .showing import shown_line
+from .showing import MOST_OF_FILE, each_line, shown_line
 from .tool import Result, ToolContext, ToolInput, Touches, in_thread
-
-_MOST_CHARS = 200_000
-"""Of one result: about fifty thousand tokens. The model is told where to go on."""
 
 
 class ReadInput(ToolInput, frozen=True):
@@ -42,20 +41,20 @@ class Read:
 def _read(given: ReadInput, context: ToolContext) -> Result:
     with failures("read", given.file_path):
         content = read_text(context.guard, "read", given.file_path, context.settings.tools.read_bytes)
-    lines = content.text.split("\n")
-    if not lines[-1]:
-        lines.pop()  # the end of the last line begins no further one
-    numbered = _numbered(lines, given.offset, given.limit)
-    return Result("\n".join(numbered), _told(numbered, given.offset, len(lines)))
+    text = content.text
+    count = text.count("\n") + (text[-1:] not in ("", "\n"))  # the end of the last line begins no further one
+    first = min(given.offset - 1, count)
+    numbered = _numbered(islice(each_line(text), first, first + given.limit), given.offset)
+    return Result("\n".join(numbered), _told(numbered, given.offset, count))
 
 
-def _numbered(lines: list[str], offset: int, limit: int) -> list[str]:
+def _numbered(lines: Iterable[str], offset: int) -> list[str]:
     numbered: list[str] = []
     size = 0
-    for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], offset):
+    for number, line in enumerate(lines, offset):
         text = f"{number}\t{shown_line(line)}"
         size += len(text) + 1
-        if size > _MOST_CHARS:
+        if size > MOST_OF_FILE:
             break
         numbered.append(text)
     return numbered

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Iterator
 
 MOST_CHARS = 30_000
 """Of what one search shows."""
 
+MOST_OF_FILE = 200_000
+"""Of one file: about fifty thousand tokens."""
+
 MOST_IN_LINE = 2000
 """Of one line of a file; the rest is ``...``."""
+
+
+def each_line(text: str) -> Iterator[str]:
+    """Its lines, ends and all, one after the other: a list of all of them can take thirty times the file."""
+    return iter(io.StringIO(text, newline="\n"))
 
 
 def shown_path(path: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import Meta
 from dragoman.agents.native.path_guard import PathGuard
 
 from .files import failures, read_text
-from .showing import shown_path
+from .showing import MOST_OF_FILE, cut, shown_path
 from .tool import Result, ToolContext, ToolInput, Touches, in_thread
 
 
@@ -46,6 +46,7 @@ def _load(name: str, context: ToolContext) -> Result:
                     content = read_text(guard, "skill", str(path), context.settings.tools.read_bytes).text
                 except (FileNotFoundError, NotADirectoryError):
                     continue
+            content = cut(content, "... (cut here; read shows the rest)", MOST_OF_FILE)
             return Result(
                 content, f"{content}\n\n(This skill is {shown_path(str(path))}; paths in it start at its folder.)"
             )

@@ -24,7 +24,9 @@ class TodoItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class TodoWriteInput(ToolInput, frozen=True):
     """Input of ``todoWrite``."""
 
-    todos: Annotated[tuple[TodoItem, ...], Meta(description="The whole list; what is not in it is dropped")]
+    todos: Annotated[
+        tuple[TodoItem, ...], Meta(max_length=500, description="The whole list; what is not in it is dropped")
+    ]
 
 
 class TodoWrite:
