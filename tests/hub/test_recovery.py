@@ -123,10 +123,12 @@ async def recovers(make_hub: MakeHub, log: list[Event]) -> None:
     if before.turn is not None:
         ended = next(event.fact for event in after[len(log) :] if isinstance(event.fact, TurnEnded))
         assert (ended.turn, ended.outcome) == (before.turn.turn, "interrupted")
+        assert ended.duration_ms is not None
     results = [event.fact for event in after[len(log) :] if isinstance(event.fact, ToolEnded)]
     lost = [fact for fact in results if fact.call in before.calls]
     assert sorted(fact.call for fact in lost) == sorted(before.calls)
     assert all(fact.status == "interrupted" and fact.problem is not None for fact in lost)
+    assert all(fact.duration_ms is not None for fact in lost)
     for decision in before.decisions:
         with pytest.raises(AlreadyResolved) as refusal:
             await answer(session, decision)

@@ -377,6 +377,7 @@ async def test_cancel_gives_a_dangling_call_its_one_marked_result(hub: Hub) -> N
     assert [(end.call, end.tool, end.status, end.turn) for end in ended] == [
         (called.call, "search", "interrupted", receipt.turn)
     ]
+    assert ended[0].duration_ms is not None
 
 
 async def test_cancel_racing_with_completion_ends_the_turn_once(hub: Hub) -> None:

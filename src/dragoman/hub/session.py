@@ -269,7 +269,7 @@ class Session(ToolSession, HistorySession):
                 self.record(PromptWithdrawn(prompt=prompt.prompt, reason="closed"), settling=True)
             for decision in list(self.state.decisions):
                 self._resolve(decision, "cancelled", reason="closed")
-            for fact in dangling_calls(self.state, "the session was closed"):
+            for fact in dangling_calls(self.state, "the session was closed", now=self.clock.now()):
                 self.record(fact, settling=True)
             self.record(SessionClosed(reason=reason, by=by), settling=True)
         await self.durable(self.head, limit=self.limits.ack_seconds)

@@ -180,7 +180,7 @@ class TurnRunner:
         session = self._session
         self._running = None
         try:
-            for fact in settle_turn(session.state, reason=end.outcome):
+            for fact in settle_turn(session.state, reason=end.outcome, now=session.clock.now()):
                 session.record(fact, settling=True)
             duration = round((session.clock.monotonic() - running.began) * 1000)
             self._record_end(running.turn, end, duration)
@@ -199,8 +199,8 @@ class TurnRunner:
             self._session.record(ended, settling=True)
 
 
-def settle_turn(state: SessionState, *, reason: str) -> list[AnyFact]:
-    """The facts that close what the open turn leaves behind: its decisions, then its dangling tool calls."""
+def settle_turn(state: SessionState, *, reason: str, now: int) -> list[AnyFact]:
+    """The facts that close what the open turn leaves behind at ``now``: its decisions, then its dangling calls."""
     if state.turn is None:
         return []
     turn = state.turn.turn
@@ -209,14 +209,21 @@ def settle_turn(state: SessionState, *, reason: str) -> list[AnyFact]:
         for opened in state.decisions.values()
         if opened.turn == turn
     ]
-    return decisions + [end for end in dangling_calls(state, f"the turn was {reason}") if end.turn == turn]
+    return decisions + [end for end in dangling_calls(state, f"the turn was {reason}", now=now) if end.turn == turn]
 
 
-def dangling_calls(state: SessionState, why: str) -> list[ToolEnded]:
-    """The one marked result of every call that will get no other."""
+def dangling_calls(state: SessionState, why: str, *, now: int) -> list[ToolEnded]:
+    """The one marked result of every call that will get no other. ``now`` is when it ended, in Unix milliseconds."""
     problem = Problem(code="interrupted", message=why)
     return [
-        ToolEnded(call=open_.call, tool=open_.tool, status="interrupted", turn=open_.turn, problem=problem)
+        ToolEnded(
+            call=open_.call,
+            tool=open_.tool,
+            status="interrupted",
+            turn=open_.turn,
+            problem=problem,
+            duration_ms=max(0, now - open_.at),
+        )
         for open_ in state.calls.values()
     ]
 

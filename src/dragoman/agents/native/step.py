@@ -29,6 +29,7 @@ from dragoman.hub.events import (
     ToolCalled,
     ToolEnded,
 )
+from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.turns import TurnContext
 
 from .calls import CallRunner, Done, shown_input
@@ -74,6 +75,8 @@ class StepRunner:
         self._meter = meter
         self._is_taken = is_taken
         self._ids: dict[str, str] = {}
+        self._began: dict[str, float] = {}
+        """When a call that the provider runs itself was first heard of, by its part."""
         self._answer = Answer("")
         self._events = 0
         self._tools: asyncio.TaskGroup
@@ -172,6 +175,8 @@ class StepRunner:
     def _opened(self, event: PartOpened) -> None:
         self._answer.take(event)
         part = self._ids[event.part] = self._unique(event.part)
+        if event.by_provider:
+            self._began[part] = self._turn.session.clock.monotonic()
         self._turn.record(
             PartStarted(
                 turn=self._turn.turn,
@@ -217,8 +222,19 @@ class StepRunner:
         call = self._ids.get(event.call) or self._unique(event.call)
         turn = self._turn.turn
         self._turn.record(ToolCalled(call=call, tool=event.tool, input=event.input, turn=turn, executor="provider"))
-        status = "error" if event.failed else "ok"
-        self._turn.record(ToolEnded(call=call, tool=event.tool, status=status, output=event.output, turn=turn))  # type: ignore[arg-type]
+        status: ToolStatus = "error" if event.failed else "ok"
+        now = self._turn.session.clock.monotonic()
+        duration = round((now - self._began.get(call, now)) * 1000)
+        self._turn.record(
+            ToolEnded(
+                call=call,
+                tool=event.tool,
+                status=status,
+                output=event.output,
+                turn=turn,
+                duration_ms=duration,
+            )
+        )
 
     def _raw(self, event: RawReceived) -> None:
         try:

@@ -139,7 +139,7 @@ class _Run:
 
     def _unique(self, given: str) -> str:
         """Providers count calls anew in each conversation; the log needs ids of its own."""
-        unique = f"{self.id[:8]}:{given}"
+        unique = f"{self.id[:8]}-{given}"
         while unique in self._ids:
             unique = f"{unique}-{self._turn.session.ids()[:8]}"
         self._ids.add(unique)

@@ -27,7 +27,7 @@ from .heard import (
     sign,
 )
 from .playback import Playback
-from .script import Answer, Failure, Fault, Finish, Part, Say, Search, Think, Usage, Use, joined
+from .script import Answer, Failure, Fault, Finish, Gate, Say, Search, Think, Usage, Use, joined
 
 _FAULTS: dict[Fault, tuple[int, str]] = {
     "unauthorized": (401, "authentication_error"),
@@ -80,6 +80,9 @@ class Anthropic:
         yield event("ping")
         blocks = itertools.count()
         for part in answer.parts:
+            if isinstance(part, Gate):
+                await playback.hold(part)
+                continue
             async for kind, more in _part_events(part, blocks, playback):
                 yield event(kind, **more)
         playback.end()
@@ -114,7 +117,9 @@ def _head(model: str, usage: Usage) -> Json:
     }
 
 
-async def _part_events(part: Part, blocks: Iterator[int], playback: Playback) -> AsyncIterator[tuple[str, Json]]:
+async def _part_events(
+    part: Say | Think | Use | Search, blocks: Iterator[int], playback: Playback
+) -> AsyncIterator[tuple[str, Json]]:
     if isinstance(part, Search):
         for block in _search_blocks(part):
             index = next(blocks)

@@ -28,7 +28,7 @@ from .heard import (
     signed_by,
 )
 from .playback import Playback
-from .script import Answer, Failure, Fault, Finish, Say, Search, Think, Usage, Use, joined
+from .script import Answer, Failure, Fault, Finish, Gate, Say, Search, Think, Usage, Use, joined
 
 _FAULTS: dict[Fault, tuple[int, str]] = {
     "unauthorized": (401, "UNAUTHENTICATED"),
@@ -83,6 +83,9 @@ class Gemini:
 
         malformed = grounding = None
         for part in answer.parts:
+            if isinstance(part, Gate):
+                await playback.hold(part)
+                continue
             if isinstance(part, Use):
                 call = _call(part, await playback.whole(part.arguments))
                 malformed = malformed or call is None
@@ -112,9 +115,11 @@ class Gemini:
 
 
 def _call(part: Use, text: str) -> Json | None:
-    """A call as a part, None for what is no JSON object. The signature is on the call, as newer models do it."""
+    """A call as a part, None for what is no JSON object; nothing stands for an empty one.
+
+    The signature is on the call, as newer models do it."""
     try:
-        arguments = msgspec.json.decode(text, type=dict)
+        arguments = msgspec.json.decode(text or "{}", type=dict)
     except msgspec.DecodeError:
         return None
     call = {"id": part.id or new_id("fc"), "name": part.tool, "args": arguments}

@@ -10,7 +10,7 @@ from . import openai_errors
 from .api import Event, new_id
 from .heard import Assistant, Called, Heard, Json, Message, Picture, Result, Said, Thought, Tool, User, demand, picture
 from .playback import Playback
-from .script import Answer, Failure, Say, Search, Think, Usage, Use
+from .script import Answer, Failure, Gate, Say, Search, Think, Usage, Use
 
 _ROLES = {"system", "developer", "user", "assistant", "tool"}
 
@@ -51,6 +51,9 @@ class OpenAIChat:
         yield chunk({"role": "assistant", "content": ""})
         calls = 0
         for part in answer.parts:
+            if isinstance(part, Gate):
+                await playback.hold(part)
+                continue
             if isinstance(part, Use):
                 async for delta in _call_deltas(part, calls, playback):
                     yield chunk(delta)

@@ -27,7 +27,7 @@ from .heard import (
     signed_by,
 )
 from .playback import Playback
-from .script import Answer, Failure, Part, Say, Search, Think, Usage, Use, joined
+from .script import Answer, Failure, Gate, Part, Say, Search, Think, Usage, Use, joined
 
 _BY_MODEL = {"message", "reasoning", "function_call", "web_search_call"}
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -64,7 +64,11 @@ class OpenAIResponses:
         head = _head(heard.model)
         yield event("response.created", response={**head, "status": "in_progress", "output": []})
         output: list[Json] = []
-        for index, part in enumerate(answer.parts):
+        for part in _told(answer.parts):
+            if isinstance(part, Gate):
+                await playback.hold(part)
+                continue
+            index = len(output)
             item: Json = {}
             async for kind, more in _item_events(part, index, playback):
                 item = more.get("item", item)
@@ -102,7 +106,17 @@ def _end(answer: Answer) -> tuple[str, Json]:
     return "completed", {}
 
 
-async def _item_events(part: Part, index: int, playback: Playback) -> AsyncIterator[tuple[str, Json]]:
+def _told(parts: tuple[Part, ...]) -> Iterator[Part]:
+    """A search is followed by a message of its own."""
+    for part in parts:
+        yield part
+        if isinstance(part, Search):
+            yield Say((part.text,))
+
+
+async def _item_events(
+    part: Say | Think | Use | Search, index: int, playback: Playback
+) -> AsyncIterator[tuple[str, Json]]:
     if isinstance(part, Say):
         events = _message_events(part, index, playback)
     elif isinstance(part, Think):

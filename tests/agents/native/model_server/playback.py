@@ -52,11 +52,20 @@ class Playback:
                 self._count()
                 yield piece
             else:
-                await self._hold(piece)
+                await self.hold(piece)
 
     async def whole(self, pieces: tuple[Piece, ...]) -> str:
         """All of them joined, after all waiting."""
         return "".join([piece async for piece in self.pieces(pieces)])
+
+    async def hold(self, piece: Gate | Pause) -> None:
+        """Wait as it says."""
+        if isinstance(piece, Pause):
+            await asyncio.sleep(piece.seconds)
+            return
+        door = self._doors[piece.name]
+        door.reached.set()
+        await door.opened.wait()
 
     def end(self) -> None:
         """No more pieces come. Raises ``ConnectionCut`` where the cut is still to come."""
@@ -69,11 +78,3 @@ class Playback:
         if self._left == 0:
             raise ConnectionCut
         self._left -= 1
-
-    async def _hold(self, piece: Gate | Pause) -> None:
-        if isinstance(piece, Pause):
-            await asyncio.sleep(piece.seconds)
-            return
-        door = self._doors[piece.name]
-        door.reached.set()
-        await door.opened.wait()

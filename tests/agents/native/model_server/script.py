@@ -56,7 +56,8 @@ class Search(msgspec.Struct, frozen=True, tag="search"):
     text: str = "Found."
 
 
-Part = Say | Think | Use | Search
+Part = Say | Think | Use | Search | Gate
+"""A gate among the parts is a place between two of them, or before the end."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -84,6 +85,8 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     """The connection is lost after so many pieces of text, thought or arguments."""
     broken: Broken | None = None
     """The stream ends with this in place of a good end."""
+    before: Gate | None = None
+    """Not a byte is sent until this is open."""
 
     @property
     def finished(self) -> Finish:

@@ -115,9 +115,12 @@ class ModelServer:
     async def _stream(self, api: Api, entry: Entry, answer: Answer, request: web.Request) -> web.StreamResponse:
         assert entry.heard is not None
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
-        await response.prepare(request)
-        events = api.speak(answer, entry.heard, Playback(self.gates, answer.cut_after))
+        playback = Playback(self.gates, answer.cut_after)
+        events = api.speak(answer, entry.heard, playback)
         try:
+            if answer.before is not None:
+                await playback.hold(answer.before)
+            await response.prepare(request)
             async for name, data in events:
                 text = data if isinstance(data, str) else json.dumps(data)
                 await response.write(((f"event: {name}\n" if name else "") + f"data: {text}\n\n").encode())

@@ -292,6 +292,29 @@ async def test_empty_results_and_empty_texts_are_taken_by_every_api(server: Mode
     assert server.violations == []
 
 
+@pytest.mark.parametrize("call", ["functions.look:0", "a call", "1-a_B"])
+async def test_ids_of_calls_that_were_made_elsewhere_are_taken_by_every_api(
+    server: ModelServer, provider: PydanticAI, call: str
+) -> None:
+    server.script(say("Fine."))
+    given = [Call(call, "look"), Call(f"{call}.", "look")]
+    results = [ToolMessage(it.call, "look", "A cat.") for it in given]
+    await answer(provider, UserMessage("Go."), AssistantMessage(tuple(given), "elsewhere"), *results)
+    assert server.violations == []
+    heard = server.journal[0].asked.messages
+    ids = [part.id for message in heard if isinstance(message, Assistant) for part in message.calls]
+    assert len(set(ids)) == 2
+    assert [message.id for message in heard if isinstance(message, Result)] == ids
+
+
+async def test_the_library_does_not_warn_at_every_call(
+    server: ModelServer, provider: PydanticAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script(say("Fine."))
+    await answer(provider)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 async def test_what_the_provider_wants_back_goes_back_to_it(server: ModelServer, provider: PydanticAI) -> None:
     server.script(
         Answer((Think(("Let me see.",)), Say(("I look.",)), use("look", {"path": "a"}, id="call_1"))), say("Done.")
@@ -446,7 +469,7 @@ async def test_a_search_of_the_provider_is_shown_with_its_sources(server: ModelS
     events = await answer(provider, web_search=True, tools=())
     assert server.journal[0].asked.web_search
     (ended,) = [event for event in events if isinstance(event, ProviderCallEnded)]
-    assert ended.tool == "web_search"
+    assert ended.tool == "webSearch"
     assert not ended.failed
     assert "cats" in str(ended.input)
     assert "https://cats.example/" in str(ended.output)

@@ -154,7 +154,7 @@ class AgentWatch:
             self._unwatch()
             self._unwatch = None
         self.dialogs.void("the program ended")
-        for end in dangling_calls(self._session.state, "the program ended"):
+        for end in dangling_calls(self._session.state, "the program ended", now=self._session.clock.now()):
             self.record(end)
         self._said.close()
         self._wake_waiters()

@@ -41,6 +41,9 @@ from .messages import metadata_of
 
 _Call = ToolCallPart | NativeToolCallPart
 
+_NAMES = {"web_search": "webSearch"}
+"""Tools that providers run, as our other adapters call them."""
+
 
 class _Open(msgspec.Struct):
     """A part that was opened. ``part`` is our id of it."""
@@ -95,7 +98,7 @@ class Translation:
         elif isinstance(part, _Call):
             own = isinstance(part, ToolCallPart)
             yield self._opened(
-                index, PartOpened(part.tool_call_id, "tool_input", tool=part.tool_name, by_provider=not own)
+                index, PartOpened(part.tool_call_id, "tool_input", tool=_named(part), by_provider=not own)
             )
             yield from self._grew(index, _json_text(part.args))
 
@@ -153,11 +156,16 @@ class Translation:
                 given = self._input(index)
         output = to_jsonable_python(part.content, fallback=str)
         failed = part.outcome != "success"
-        yield ProviderCallEnded(part.tool_call_id, part.tool_name, given, output, failed)
+        yield ProviderCallEnded(part.tool_call_id, _named(part), given, output, failed)
 
     def _input(self, index: int) -> Json:
         part = self._response.get().parts[index]
         return to_jsonable_python(part.args_as_dict(), fallback=str) if isinstance(part, _Call) else None
+
+
+def _named(part: _Call | NativeToolReturnPart) -> str:
+    own = isinstance(part, ToolCallPart)
+    return part.tool_name if own else _NAMES.get(part.tool_name, part.tool_name)
 
 
 def _json_text(arguments: object) -> str:

@@ -88,6 +88,8 @@ def _own_message(body: object) -> str | None:
 def _described(error: Exception, provider: str, status: object) -> str:
     if isinstance(error, library.ModelTimeoutError | TimeoutError):
         return f"{provider} did not answer in time."
+    if isinstance(error, library.ModelConnectionError | httpx2.TransportError):
+        return f"the connection to {provider} failed"
     if status is not None:
         return f"{provider} answered with HTTP status {status}."
     said = str(getattr(error, "message", None) or error) or type(error).__name__

@@ -6,6 +6,8 @@ gives them only to the model that is named as their giver.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -36,6 +38,8 @@ from dragoman.agents.native.providers.conversation import (
 )
 from dragoman.hub.events import Json
 
+_NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
+"""What no id of a call may hold, if every API is to take it."""
 _NOTHING = "(empty)"
 """Stands for text that is blank, which not every API takes."""
 
@@ -73,7 +77,7 @@ class History:
         for part in message.parts:
             kept = self._kept(part.metadata) if self._gave(message) else {}
             if isinstance(part, Call):
-                yield ToolCallPart(part.tool, _arguments(part.input), part.call, **_without(kept, "signature"))
+                yield ToolCallPart(part.tool, _arguments(part.input), _id(part.call), **_without(kept, "signature"))
             elif isinstance(part, Text):
                 if part.text.strip() or kept:
                     yield TextPart(part.text, **_without(kept, "signature"))
@@ -98,8 +102,17 @@ def metadata_of(part: TextPart | ThinkingPart | ToolCallPart) -> Json:
 def _request_part(message: UserMessage | ToolMessage) -> ModelRequestPart:
     if isinstance(message, ToolMessage):
         content = _content(message.text, message.images)
-        return ToolReturnPart(message.tool, content, message.call, outcome="failed" if message.failed else "success")
+        return ToolReturnPart(
+            message.tool, content, _id(message.call), outcome="failed" if message.failed else "success"
+        )
     return UserPromptPart(_content(message.text, message.images))
+
+
+def _id(call: str) -> str:
+    """A call's id, spelled for every API: the call may have been made by way of one that takes more."""
+    if not _NOT_IN_IDS.search(call):
+        return call
+    return f"{_NOT_IN_IDS.sub('_', call)}_{hashlib.sha256(call.encode()).hexdigest()[:8]}"
 
 
 def _content(text: str, images: tuple[Image, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
@@ -92,6 +93,8 @@ def _maker(api: Api, key: str, base_url: str | None, http: httpx2.AsyncClient) -
         from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415
         from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
 
+        # It warns at every call that it will not run our tools itself, which nobody asked of it.
+        logging.getLogger("google_genai.models").setLevel(logging.ERROR)
         return GoogleModel, GoogleProvider(api_key=key, base_url=base_url, http_client=http)
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
