@@ -48,6 +48,9 @@ class Caller(msgspec.Struct, frozen=True):
 
 OWN = Caller()
 
+_NAME = 100
+"""Characters that are repeated of a tool's name that is none."""
+
 
 class Place(msgspec.Struct, frozen=True):
     """Where tools work: the folder, what they may touch, and the limits."""
@@ -251,7 +254,7 @@ def _said(answer: Answer, options: Sequence[str]) -> str:
 def _decoded(tool: Tool | None, made: CallMade) -> tuple[object, Problem | None]:
     """The tool's input, or why the call is invalid."""
     if tool is None:
-        return None, Problem(code="no_such_tool", message=f"There is no tool {made.tool!r}.")
+        return None, Problem(code="no_such_tool", message=f"There is no tool {made.tool[:_NAME]!r}.")
     try:
         return decode(tool, made.arguments), None
     except InvalidInput as problem:
