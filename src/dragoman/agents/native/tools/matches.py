@@ -32,15 +32,15 @@ class _Text(msgspec.Struct):
     """Text, or bytes (base64) that are none."""
 
     text: str | None = None
-    bytes: str | None = None
+    coded: str | None = msgspec.field(default=None, name="bytes")
 
     @property
     def raw(self) -> bytes:
         """As it stands in the file."""
-        return self.text.encode() if self.text is not None else base64.b64decode(self.bytes or "")
+        return self.text.encode() if self.text is not None else base64.b64decode(self.coded or "")
 
     def __str__(self) -> str:
-        return self.text if self.text is not None else os.fsdecode(base64.b64decode(self.bytes or ""))
+        return self.text if self.text is not None else os.fsdecode(base64.b64decode(self.coded or ""))
 
 
 class _Data(msgspec.Struct):
