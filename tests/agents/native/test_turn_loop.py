@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dragoman.agents.native.providers.conversation import Message, ModelRequest, ToolMessage, UserMessage
-from dragoman.agents.native.providers.port import CallMade, PartClosed, PartGrew, PartOpened, StreamEvent
+from dragoman.agents.native.providers.port import CallMade, Finished, PartClosed, PartGrew, PartOpened, StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import TurnLimits
 from dragoman.hub.errors import NotPermitted
@@ -590,3 +590,32 @@ async def test_a_search_that_is_disabled_is_not_the_providers_either(tmp_path: P
         await hub.turn(await hub.session(disabled_tools=["webSearch"]), script(task))
         assert [request.web_search for request in model.requests] == [False] * 3
     assert not any(tool.name == "webSearch" for request in model.requests for tool in request.tools)
+
+
+class Halves(Scripted):
+    """Gives half characters wherever a model can put one, and then says that it is done."""
+
+    async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
+        if len(request.messages) == 1:
+            for event in (
+                *(
+                    PartOpened("a\ud800", "text"),
+                    PartGrew("a\ud800", "say \ud83d"),
+                    PartClosed("a\ud800", {"\udc00": [1]}),
+                ),
+                *(PartOpened("b", "tool_input", "r\ud800"), PartGrew("b", "{}"), PartClosed("b")),
+                CallMade("b", "r\ud800", '{"x":"\ud83d\ude00"}'),
+                Finished("tool_calls", "\ud800", {"id": "\ud800"}),
+            ):
+                yield event
+        else:
+            yield Finished("stop", "")
+
+
+async def test_half_characters_of_a_model_are_no_failure(tmp_path: Path) -> None:
+    async with native_hub(tmp_path, provider=Halves()) as hub:
+        facts = await hub.turn(await hub.session(), "go")
+    assert outcome(facts) == "completed"
+    assert [fact.text for fact in of(facts, MessageAdded)] == ["say \N{REPLACEMENT CHARACTER}"]
+    assert of(facts, ToolCalled)[0].input == {"x": "\N{GRINNING FACE}"}
+    assert of(facts, ToolEnded)[0].problem.code == "no_such_tool"

@@ -176,3 +176,13 @@ def test_slashes_make_no_host(url: str) -> None:
 def test_a_redirect_without_a_scheme_leads_no_further(host: str) -> None:
     with pytest.raises((UrlBlocked, UrlInvalid)):
         WebUrl.parse("https://example.com/a").redirected(f"//{host}/")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["/a\tb", "//exam\nple.com/", "htt\rp://example.com/", "/a b", "\\\\example.com", "/\\example.com", "x\0"],
+)
+def test_a_redirect_is_not_mended_on_its_way(location: str) -> None:
+    """Joining it with where it came from would drop some of these characters, as some programs do and others do not."""
+    with pytest.raises(UrlInvalid, match="blank, a control character or a backslash"):
+        WebUrl.parse("https://example.com/a").redirected(location)

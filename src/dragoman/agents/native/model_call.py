@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
+
+import msgspec
 
 from dragoman.hub.events.stream import PartKind
 
@@ -139,7 +142,7 @@ async def call_model(
                 async for event in stream:
                     shown = shown or not isinstance(event, RawReceived)
                     measure.take(event)
-                    await on_event(event)
+                    await on_event(_storable(event))
         except ProviderFailed as failure:
             delay = _delay(failure, tried, limits)
             if shown or delay is None:
@@ -149,6 +152,28 @@ async def call_model(
             tried += 1
         else:
             return
+
+
+def _storable(event: StreamEvent) -> StreamEvent:
+    """The event without half characters, which a model may spell in JSON and no log can keep."""
+    try:
+        msgspec.json.encode(event)
+    except UnicodeEncodeError:
+        whole = {name: _whole(getattr(event, name)) for name in event.__struct_fields__}
+        return msgspec.structs.replace(event, **whole)
+    except (RecursionError, TypeError, ValueError):
+        return event  # what else cannot be kept is for whoever records it
+    return event
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        return {_whole(name): _whole(each) for name, each in value.items()}
+    return value
 
 
 def _delay(failure: ProviderFailed, tried: int, limits: TurnLimits) -> float | None:

@@ -207,3 +207,11 @@ def searches(root: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16"])
+async def test_lines_are_shown_in_whatever_encoding_a_mark_names(root: Path, turn: FakeTurn, coding: str) -> None:
+    (root / "sub").mkdir(exist_ok=True)
+    (root / "sub/coded").write_bytes("tee für zwei\nnoch ein tee\n".encode(coding))
+    output = (await run(Grep(), turn, pattern="tee", path="sub", context_lines=1)).output
+    assert output == f"{root}/sub/coded:1:tee für zwei\n{root}/sub/coded:2:noch ein tee"

@@ -412,3 +412,12 @@ def test_any_url_that_passes_the_guard_can_be_asked_for(rest: str) -> None:
     sent = h11.Connection(h11.CLIENT).send(h11.Request(method="GET", target=url.target, headers=request_headers(url)))
     assert sent is not None
     assert sent.count(b"\r\n") == 1 + len(request_headers(url)) + 1
+
+
+async def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Site({}) as proxy, Site({"/": response(b"x"), "/two": moved("/")}) as site:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        assert (await fetch(site, "http://site.example/two")).endswith("x")
+    assert proxy.visits == []
+    assert [address for address, _, _ in site.dialled] == [PUBLIC, PUBLIC]

@@ -205,3 +205,22 @@ async def test_cancelling_closes_the_connection() -> None:
 def test_input_beyond_the_schema_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"query": "x", **given} if "maxResults" in given else given, WebSearchInput)
+
+
+async def test_no_proxy_of_the_environment_sees_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Site({}) as proxy, Site({BRAVE: brave(ONE)}) as site:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+            monkeypatch.setenv(name.lower(), f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert "one.example" in await Engines(site, KEYS).search()
+    assert proxy.visits == []
+
+
+async def test_a_redirect_does_not_take_the_key_elsewhere() -> None:
+    async with Site({}) as other:
+        moved = response(b"", f"Location: http://127.0.0.1:{other.port}/", status="302 Found")
+        async with Site({BRAVE: moved, "/search": moved}) as site:
+            assert "HTTP 302" in await Engines(site, KEYS).refused()
+    assert other.visits == []

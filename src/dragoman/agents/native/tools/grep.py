@@ -56,6 +56,7 @@ class Grep:
         with failures("grep", path), contextlib.ExitStack() as held:
             place = await settled(in_thread(held.enter_context, _opened(path, context)))
             matches = Matches(context.guard, place.folder, grouped=bool(given.context_lines))
+            held.callback(matches.close)
             try:
                 async with asyncio.timeout(context.settings.tools.search_seconds):
                     complaint = await _search([program, *_arguments(given, place)], place, matches)

@@ -1,14 +1,20 @@
-"""What ``rg --json`` finds, as lines for the model: bounded while it comes, and only of files within the roots."""
+"""What ``rg --json`` finds, as lines for the model: bounded while it comes, and only of files within the roots.
+
+``rg`` opens files by their paths, so a folder that becomes a link at the right moment leads it out. A line is shown
+only where it stands in the file that the guard opens by that name.
+"""
 
 from __future__ import annotations
 
 import base64
+import codecs
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from dragoman.agents.native.path_guard import PathBlocked, PathGuard, PathInvalid
+from dragoman.agents.native.path_guard import PathGuard, PathInvalid
 
 from .showing import MOST_CHARS, shown_line, shown_path
 
@@ -16,20 +22,32 @@ _MOST_RECORD = 4 * 1024 * 1024
 """Bytes of one record. Its line is cut to two thousand characters anyway, so a longer one is left out."""
 
 
+_MOST_CONVERTED = 16 * 1024 * 1024
+"""Bytes of a file in another encoding that are looked through."""
+
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
 class _Text(msgspec.Struct):
     """Text, or bytes (base64) that are none."""
 
     text: str | None = None
-    bytes: str | None = None
+    coded: str | None = msgspec.field(default=None, name="bytes")
+
+    @property
+    def raw(self) -> bytes:
+        """As it stands in the file."""
+        return self.text.encode() if self.text is not None else base64.b64decode(self.coded or "")
 
     def __str__(self) -> str:
-        return self.text if self.text is not None else os.fsdecode(base64.b64decode(self.bytes or ""))
+        return self.text if self.text is not None else os.fsdecode(base64.b64decode(self.coded or ""))
 
 
 class _Data(msgspec.Struct):
     path: _Text | None = None
     lines: _Text | None = None
     line_number: int | None = None
+    absolute_offset: int = 0
 
 
 class _Record(msgspec.Struct):
@@ -56,6 +74,7 @@ class Matches:
         self._rest = b""
         self._skipping = False
         self._prefix: str | None = None
+        self._file: BinaryIO | None = None
         self._last = -1
         self._left_out = 0
 
@@ -95,8 +114,10 @@ class Matches:
         match record.type, record.data:
             case "begin", _Data(path=_Text() as path):
                 self._prefix = self._opened(str(path))
-            case ("match" | "context") as kind, _Data(lines=_Text() as lines, line_number=int(number)):
-                if self._prefix is not None:
+            case ("match" | "context") as kind, _Data(lines=_Text() as lines, line_number=int(number)) as data:
+                if self._prefix is not None and (
+                    self._file is None or _stands(self._file, lines, data.absolute_offset)
+                ):
                     self._add(self._prefix, number, "-" if kind == "context" else ":", str(lines))
 
     def _opened(self, path: str) -> str | None:
@@ -105,11 +126,18 @@ class Matches:
         if self._folder is None:
             return ""
         full = str(self._folder / path)
+        self.close()
         try:
-            self._guard.check("grep", full)
-        except (PathBlocked, PathInvalid):
+            self._file = self._guard.open_file("grep", full)
+        except (PathInvalid, OSError):  # the guard's refusals are such too
             return None
         return shown_path(full)
+
+    def close(self) -> None:
+        """Let go of the file that was compared with last."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _add(self, prefix: str, number: int, mark: str, line: str) -> None:
         if self._grouped and self._lines and number != self._last + 1:
@@ -121,6 +149,16 @@ class Matches:
     def _put(self, line: str) -> None:
         self._lines.append(line)
         self._size += len(line) + 1
+
+
+def _stands(file: BinaryIO, lines: _Text, offset: int) -> bool:
+    """Whether this is what the file says there; of one that begins with a mark, which ``rg`` converts, anywhere."""
+    raw = lines.raw
+    if os.pread(file.fileno(), len(raw), offset) == raw:
+        return True
+    content = os.pread(file.fileno(), _MOST_CONVERTED, 0)
+    coding = next((coding for mark, coding in _MARKS.items() if content.startswith(mark)), None)
+    return coding is not None and str(lines) in content.decode(coding, "replace")
 
 
 def _legible(line: str) -> str:
