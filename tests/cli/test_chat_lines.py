@@ -7,10 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from dragoman.cli.chat_plain import Lines
+from dragoman.cli.chat_talk import Talk
 from tests.faults.process import Message, Served, eventually
 
 from .conftest import by_lines
@@ -163,6 +167,41 @@ async def test_a_decision_that_is_answered_elsewhere_takes_no_line(served: Serve
             process.kill()
     assert "rm x: permitted" in out.decode()
     assert "next" in out.decode().splitlines()
+
+
+class Waking:
+    """What ``Lines`` needs of a talk."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+
+    def wake_from_afar(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+        return lambda: loop.call_soon_threadsafe(self._woken.set) and None
+
+    async def until(self, true: Callable[[], object]) -> None:
+        while not true():
+            self._woken.clear()
+            await self._woken.wait()
+
+
+async def test_a_line_that_comes_as_its_question_ends_is_the_next_one() -> None:
+    read, write = os.pipe()
+    try:
+        os.write(write, b"for whoever is next\n")
+        lines = Lines(read, cast("Talk", Waking()))
+        over = False
+
+        def question_is_over() -> bool:
+            nonlocal over
+            before, over = over, bool(lines._pieces)  # the line is there, and in the same moment the question is over
+            return before or over
+
+        assert await lines.next(question_is_over) is None
+        assert await lines.next(lambda: False) == "for whoever is next"
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 async def test_a_session_is_taken_up_and_gets_the_settings(served: Served, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ class Lines:
                 wake = self._talk.wake_from_afar()
                 threading.Thread(target=self._read, args=(wake,), daemon=True).start()
             await self._talk.until(lambda: bool(self._pieces) or stop())
-            if not self._pieces:
+            if not self._pieces or stop():  # what came at the same moment is for whoever reads next
                 return None
             piece = self._pieces.pop()
             self._reading = False
