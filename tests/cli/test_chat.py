@@ -282,3 +282,9 @@ async def test_without_a_server_it_has_one_of_its_own_that_ends_with_it(alone: C
     await alone.shows("left with 0")
     lock = alone.folder / "own" / "lock"
     await eventually(lambda: not lock.read_text(), "the data folder is given up")
+
+
+async def test_bytes_that_are_no_text_are_sent_as_signs_for_them(chat: Chat) -> None:
+    await chat.opened()
+    chat.window.tmux("send-keys", "-H", "ff", "20", "68", "69", "0d")
+    await chat.shows("You said: \ufffd hi")

@@ -7,10 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from dragoman.cli.chat_plain import Lines
+from dragoman.cli.chat_talk import Talk
 from tests.faults.process import Message, Served, eventually
 
 from .conftest import by_lines
@@ -165,6 +169,41 @@ async def test_a_decision_that_is_answered_elsewhere_takes_no_line(served: Serve
     assert "next" in out.decode().splitlines()
 
 
+class Waking:
+    """What ``Lines`` needs of a talk."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+
+    def wake_from_afar(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+        return lambda: loop.call_soon_threadsafe(self._woken.set) and None
+
+    async def until(self, true: Callable[[], object]) -> None:
+        while not true():
+            self._woken.clear()
+            await self._woken.wait()
+
+
+async def test_a_line_that_comes_as_its_question_ends_is_the_next_one() -> None:
+    read, write = os.pipe()
+    try:
+        os.write(write, b"for whoever is next\n")
+        lines = Lines(read, cast("Talk", Waking()))
+        over = False
+
+        def question_is_over() -> bool:
+            nonlocal over
+            before, over = over, bool(lines._pieces)  # the line is there, and in the same moment the question is over
+            return before or over
+
+        assert await lines.next(question_is_over) is None
+        assert await lines.next(lambda: False) == "for whoever is next"
+    finally:
+        os.close(read)
+        os.close(write)
+
+
 async def test_a_session_is_taken_up_and_gets_the_settings(served: Served, tmp_path: Path) -> None:
     await by_lines(served, "--kind", "scripted", "--cwd", str(tmp_path), "--print", "say one")
     (row,) = await sessions(served, tmp_path)
@@ -250,3 +289,57 @@ def test_a_start_does_not_load_what_draws_prompts() -> None:
         "sys.exit(any(name.startswith('prompt_toolkit') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def started(served: Served, *flags: str, **more: object) -> subprocess.CompletedProcess[bytes]:
+    """``dragoman chat`` with streams of the caller's choice."""
+    url = f"http://127.0.0.1:{served.ready['port']}"
+    env = {**os.environ, "DRAGOMAN_DATA": str(served.folder / "own")}
+    line: list[str | bytes] = [sys.executable, "-m", "dragoman", "chat", "--url", url, *flags]
+    return subprocess.run(line, env=env, timeout=20, check=False, **more)  # type: ignore[call-overload, no-any-return]
+
+
+async def test_an_answer_that_cannot_be_written_is_a_failure(served: Served) -> None:
+    with Path("/dev/full").open("wb") as full:
+        flags = ("--kind", "scripted", "--print", "hello")
+        done = await asyncio.to_thread(started, served, *flags, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == b"dragoman: it could not be written: No space left on device"
+    assert b"Traceback" not in done.stderr
+
+
+async def test_closed_streams_are_as_good_as_empty_ones(served: Served) -> None:
+    def close() -> None:
+        os.close(0)
+
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = await asyncio.to_thread(started, served, "--kind", "scripted", preexec_fn=close, **piped)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"Traceback" not in done.stderr
+
+
+async def test_bytes_that_are_no_text_are_sent_as_signs_for_them(served: Served) -> None:
+    prompt = os.fsdecode(b"\xff hi")
+    flags = ("--kind", "scripted", "--print", prompt)
+    done = await asyncio.to_thread(started, served, *flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stdout.decode()) == (0, "You said: \ufffd hi\n")
+
+
+def test_ctrl_c_while_the_program_is_being_imported_says_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+_INTERRUPTED = """
+import os, signal, sys
+from dragoman.__main__ import run
+
+class Pressing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dragoman.server.settings":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Pressing())
+sys.argv = ["dragoman", "chat"]
+run()
+"""

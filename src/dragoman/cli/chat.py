@@ -16,6 +16,7 @@ from dragoman.server.settings import Settings, default_file, load
 from .chat_plain import PATIENCE, Printer, print_once, talk_by_lines
 from .chat_server import Found, NoServer, at_hand, private_file, quiet_logs
 from .chat_talk import Talk
+from .chat_text import whole
 from .main import complain
 from .reaching import Reach, reach
 
@@ -29,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         return complain(f"chat: {problem}")
     if arguments.print == "-":
         arguments.print = sys.stdin.read()
+    if arguments.print is not None:
+        arguments.print = whole(arguments.print)
     settings = load(default_file(os.environ), os.environ, {})
 
     async def work(server: Reach) -> int:
@@ -113,7 +116,8 @@ async def _by_lines(client: HubClient, session: str, note: str, arguments: argpa
         Printer(sys.stderr)([[("dim", note)]])
     talk = Talk(client, session, printer, printer.columns, patience=PATIENCE)
     await talk.open(recall=arguments.session is not None)
-    return await _attended(talk, talk_by_lines(talk, allow=arguments.mode == "all"))
+    code = await _attended(talk, talk_by_lines(talk, allow=arguments.mode == "all"))
+    return printer.ended(code)
 
 
 async def _in_terminal(

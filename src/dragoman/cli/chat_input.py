@@ -26,7 +26,7 @@ from prompt_toolkit.styles import Style
 from .chat_commands import COMMANDS, MODES, command, is_command, is_known, standing
 from .chat_decisions import Decision, hint
 from .chat_talk import Talk
-from .chat_text import PROMPT, Line, clean, fit, wrap
+from .chat_text import PROMPT, Line, clean, fit, whole, wrap
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
@@ -148,7 +148,7 @@ class Terminal:
                     typed = await self._session.prompt_async(default=self._take_draft())
                 except EOFError:
                     break
-                self._enter(talk, typed)
+                self._enter(talk, whole(typed))
         finally:
             watching.cancel()
             await self._finish()

@@ -14,6 +14,7 @@ from .chat_commands import command, is_command
 from .chat_decisions import Answer, Decision
 from .chat_talk import Talk
 from .chat_text import Line, clean, one_line, plain, sgr, wrap
+from .main import complain
 
 CANCELLED = 130
 """Exit code of a turn that was cancelled, as a shell says that Ctrl-C ended a program."""
@@ -35,7 +36,8 @@ class Printer:
         self._terminal = stream.isatty()
         self._coloured = self._terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.broken = False
-        """Whether nobody reads any more."""
+        """Whether nothing can be written any more."""
+        self._problem = ""
 
     def columns(self) -> int | None:
         """How wide a row may be; None for a file or a pipe."""
@@ -51,8 +53,17 @@ class Printer:
         try:
             self._stream.buffer.write(text.encode(errors="replace"))
             self._stream.buffer.flush()
-        except BrokenPipeError:
+        except OSError as problem:
             self.broken = True
+            if not isinstance(problem, BrokenPipeError):  # whoever stops reading has read enough
+                self._problem = problem.strerror or str(problem)
+
+    def ended(self, code: int) -> int:
+        """The exit code of whoever wrote here: one of failure, said aloud, where something was lost."""
+        if not self._problem:
+            return code
+        complain(f"it could not be written: {self._problem}")
+        return code or 1
 
 
 class Interrupts:
@@ -80,7 +91,9 @@ async def print_once(talk: Talk, prompt: str, *, allow: bool) -> int:
     code = exit_code(outcome["outcome"])
     if code == 0:
         text = clean(str(outcome.get("result") or talk.view.answer))
-        Printer(sys.stdout)([[("", line)] for line in text.rstrip("\n").split("\n")])
+        printer = Printer(sys.stdout)
+        printer([[("", line)] for line in text.rstrip("\n").split("\n")])
+        code = printer.ended(code)
     elif outcome["outcome"] != "cancelled":
         message = str((outcome.get("problem") or {}).get("message") or outcome["outcome"])
         talk.say(f"the turn failed: {message}", "")
@@ -202,7 +215,7 @@ class Lines:
                 wake = self._talk.wake_from_afar()
                 threading.Thread(target=self._read, args=(wake,), daemon=True).start()
             await self._talk.until(lambda: bool(self._pieces) or stop())
-            if not self._pieces:
+            if not self._pieces or stop():  # what came at the same moment is for whoever reads next
                 return None
             piece = self._pieces.pop()
             self._reading = False

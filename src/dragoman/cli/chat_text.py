@@ -39,6 +39,7 @@ _WIDE += "\U0001f000-\U0001faff\U00020000-\U0003fffd"
 _TOKEN = re.compile(rf"\s+|[{_WIDE}](?:[\ufe0e\ufe0f\u0300-\u036f\U0001f3fb-\U0001f3ff]|\u200d.)*|[^\s{_WIDE}]+")
 """Blanks, a wide character with what belongs to it, or a word: between any two of them a row may end."""
 
+_HALVES = re.compile("[\ud800-\udfff]")
 _JOINERS = "\u200c\u200d"
 TAB = "    "
 
@@ -68,6 +69,11 @@ class Cleaner:
         """What was held back, now that nothing follows."""
         held, self._held = self._held, ""
         return _plain(held)
+
+
+def whole(text: str) -> str:
+    """What was typed or given, in which bytes that are no character became halves of one, as text that can be sent."""
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def clean(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -134,6 +135,7 @@ def _talking(parser: Parser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
+    _open_streams()
     parser = build_parser()
     arguments = parser.parse_args(argv)
     if arguments.version:
@@ -149,6 +151,15 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except SettingsError as problem:
         code = complain(str(problem))
     raise SystemExit(code)
+
+
+def _open_streams() -> None:
+    """Whoever starts us may have closed them: then there is nothing to read, and nobody who reads."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115  for as long as we run
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
 
 
 def complain(message: str) -> int:

@@ -12,6 +12,7 @@ import os
 import sys
 from urllib.parse import urlsplit
 
+from .chat_text import whole
 from .main import complain
 from .reaching import Reach, reach
 
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def work(server: Reach) -> int:
         row = await server.find(arguments.session)
-        text = sys.stdin.read() if arguments.text == "-" else arguments.text
+        text = whole(sys.stdin.read() if arguments.text == "-" else arguments.text)
         path = f"/sessions/{row['session']}"
         if row["kind"] == "terminal":
             await server.http.post(f"{path}/input", text=text, enter=not arguments.no_enter)

@@ -103,6 +103,29 @@ def test_a_damaged_file_is_empty_with_one_warning_and_moved_aside_when_another_i
     assert aside.read_bytes() == content
 
 
+@pytest.mark.parametrize("what", ["folder", "pipe"])
+def test_what_is_no_file_is_warned_of_once_however_often_a_key_is_wanted(
+    path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir(parents=True)
+    if what == "folder":
+        path.mkdir(mode=0o755)
+    else:
+        os.mkfifo(path, 0o644)
+    store = KeyStore(path)
+    assert [store.get("openai") for _ in range(5)] == [None] * 5
+    assert len(caplog.records) == 1
+
+
+def test_a_file_that_is_opened_to_others_again_is_closed_again(path: Path) -> None:
+    store = KeyStore(path)
+    store.set("openai", SECRET)
+    for _ in range(2):
+        path.chmod(0o644)
+        assert store.get("openai") == SECRET
+        assert mode(path) == 0o600
+
+
 def test_a_folder_or_a_pipe_in_its_place_holds_nobody_up(path: Path) -> None:
     path.parent.mkdir(parents=True)
     os.mkfifo(path)

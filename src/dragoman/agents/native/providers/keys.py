@@ -85,7 +85,8 @@ class KeyStore:
         if seen != self._seen:
             self._held = self._usable()
             # Reading may have closed it to others: that is no other file.
-            self._seen = seen if seen is None else (*seen[:-1], seen[-1] & ~0o077)
+            now = _identity(self._path)
+            self._seen = now if seen is not None and now is not None and seen[:-1] == now[:-1] else seen
         return self._held.get(name)
 
     def set(self, name: str, key: str) -> None:
