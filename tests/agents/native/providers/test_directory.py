@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.agents.native.providers.catalogue import Api
@@ -453,3 +454,12 @@ async def test_prices_and_windows(make: Make) -> None:
     assert await directory.cost("openai", "gpt-5.2", spent) is None, "what stands in for it here costs something else"
     assert await directory.cost("demonstration", "demonstration", spent) is None
     assert await directory.cost("nobody", "x", spent) is None
+
+
+@pytest.mark.parametrize("api", ["anthropic", "google"])
+async def test_a_proxy_on_this_machine_that_lists_no_models_is_not_looked_for(make: Make, api: str) -> None:
+    """Only servers with OpenAI's APIs say what they have; the others' models are what settings, or the seed, name."""
+    given = ProviderSettings(api=api, base_url="http://127.0.0.1:9")
+    directory = make(providers={"proxy": given, "named": msgspec.structs.replace(given, models=("m",))})
+    assert (await directory.choose("proxy")).provider_id == "proxy"
+    assert (await directory.choose("named")).model == "m"

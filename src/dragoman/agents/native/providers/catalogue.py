@@ -243,7 +243,7 @@ def _changed(entry: CatalogueEntry, given: ProviderSettings | None) -> Catalogue
         base_url=url,
         models=given.models or entry.models,
         key_env=(given.key_env,) if given.key_env else entry.key_env,
-        local=entry.local and is_this_machine(url),
+        local=entry.local and _can_be_found(api, url),
         context_window=given.context_window or entry.context_window,
         check_path=entry.check_path if api == entry.api else _CHECK_PATHS.get(api, "/models"),
     )
@@ -254,7 +254,7 @@ def _added(name: str, given: ProviderSettings) -> CatalogueEntry:
         raise InvalidRequest(f"native.providers.{name}: a name is of small letters, digits, '.', '_' and '-'")
     api = _api(name, given) if given.api else "openai-chat"
     url = _base_url(name, api, given)
-    here = is_this_machine(url)
+    here = _can_be_found(api, url)
     return CatalogueEntry(
         id=name,
         name=given.name or name,
@@ -263,11 +263,16 @@ def _added(name: str, given: ProviderSettings) -> CatalogueEntry:
         models=given.models or _usual_models(api),
         key_env=(given.key_env,) if given.key_env else (),
         # One without a variable for its key may well need none: a proxy in the same house.
-        needs_key=bool(given.key_env) and not here,
+        needs_key=bool(given.key_env) and not is_this_machine(url),
         local=here,
         context_window=given.context_window,
         check_path=_CHECK_PATHS.get(api, "/models"),
     )
+
+
+def _can_be_found(api: Api, url: str) -> bool:
+    """Whether it is a model server of this machine that can be asked what it has, as all with these APIs can."""
+    return api.startswith("openai-") and is_this_machine(url)
 
 
 _CHECK_PATHS: dict[Api, str] = {entry.api: entry.check_path for entry in REMOTE[:3]}
