@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
-from .adapter import Api, PydanticAI
+from .adapter import PydanticAI
+from .api import Api
 
 __all__ = ["Api", "PydanticAI"]

@@ -6,16 +6,16 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from dragoman.agents.native.providers.conversation import ModelRequest
 from dragoman.agents.native.providers.port import ProviderFailed, StreamEvent
 from dragoman.agents.native.settings import NativeSettings
 
+from .api import Api
+
 if TYPE_CHECKING:
     from .client import Client
-
-Api = Literal["anthropic", "google", "openai-chat", "openai-responses"]
 
 _IMPORTING = threading.Lock()
 """The library and the vendors' packages are large; one thread at a time imports them."""

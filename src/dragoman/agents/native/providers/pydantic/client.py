@@ -30,7 +30,7 @@ from .messages import History
 from .models import Models
 
 if TYPE_CHECKING:
-    from .adapter import Api
+    from .api import Api
 
 warnings.filterwarnings("ignore", module=r"pydantic_ai(\.|$)")  # its hints are for who writes against it
 

@@ -13,7 +13,7 @@ from dragoman.agents.native.providers.conversation import AssistantMessage, Mode
 from dragoman.agents.native.settings import NativeSettings
 
 if TYPE_CHECKING:
-    from .adapter import Api
+    from .api import Api
 
 _THINKING_BUDGET = 10_000
 """Tokens that older models of Anthropic may think."""
