@@ -19,6 +19,7 @@ from typing import Literal
 from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
+from dragoman.hub.log import SessionLog
 from dragoman.hub.turns import TurnContext
 
 from .permissions import Reason, Verdict
@@ -38,6 +39,12 @@ _PLAN = "This session is in plan mode: look around, and present a plan. Nothing 
 _SUBAGENT = "A sub-agent may only run commands that need no approval."
 
 
+def mode_of(session: SessionLog, default: str) -> Mode:
+    """The session's mode now: its setting, else ``default``. A word that is no mode permits as little as ``ask``."""
+    wanted = session.state.settings.get("mode", default)
+    return next((mode for mode in MODES if mode == wanted), "ask")
+
+
 class Permits:
     """One turn's permissions."""
 
@@ -46,10 +53,9 @@ class Permits:
         self._default_mode = default_mode
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         """The session's mode now."""
-        mode = self._turn.session.state.settings.get("mode", self._default_mode)
-        return mode if mode in MODES else "ask"
+        return mode_of(self._turn.session, self._default_mode)
 
     async def command(self, command: str, verdict: Verdict, *, call: str, subagent: str | None) -> None:
         """Return once this command may run. Raises ``ToolDenied``."""

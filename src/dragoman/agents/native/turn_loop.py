@@ -21,14 +21,17 @@ from .calls import CallRunner
 from .compaction import Compactor
 from .history import Conversation
 from .model_call import Answer
+from .permits import mode_of
 from .prompt import project_memory, system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
 from .settings import NativeSettings
 from .step import Reached, StepRunner, problem_of
 from .tokens import count_messages, count_request
+from .tools.present_plan import PresentPlan
 from .tools.schema import tool_spec
 from .tools.tool import Tool
+from .tools.web_search import WebSearch
 from .usage import Meter
 
 
@@ -121,11 +124,11 @@ class TurnLoop:
 
     def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
         """The tools for this step, and which of them clients run."""
-        plan = self._mode() == "plan"
-        own = [tool for tool in self._tools.values() if plan or tool.name != "presentPlan"]
+        plans = mode_of(self._session, self._settings.mode) == "plan"
+        own = [tool for tool in self._tools.values() if plans or tool.name != PresentPlan.name]
         hidden = disabled_tools(self._session)
         if self._model.provider.searches:
-            hidden |= {"webSearch"}
+            hidden |= {WebSearch.name}
         specs = [tool_spec(tool) for tool in own if tool.name not in hidden]
         client = [
             ToolSpec(tool.offer.name, tool.offer.description, tool.offer.parameters)
@@ -138,19 +141,16 @@ class TurnLoop:
         memory = await asyncio.to_thread(project_memory, place.guard, place.roots[0])
         extra = self._session.state.settings.get("instructions")
         today = datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date()
-        system = system_prompt(place.cwd, specs, mode=self._mode(), memory=memory, today=today)
+        mode = mode_of(self._session, self._settings.mode)
+        system = system_prompt(place.cwd, specs, mode=mode, memory=memory, today=today)
         return ModelRequest(
             model=self._model.name,
             system=f"{system}\n\n{extra}" if isinstance(extra, str) and extra else system,
             messages=tuple(messages),
             tools=specs,
             max_output_tokens=self._settings.turn.output_tokens,
-            web_search=self._model.provider.searches and "webSearch" not in disabled_tools(self._session),
+            web_search=self._model.provider.searches and WebSearch.name not in disabled_tools(self._session),
         )
-
-    def _mode(self) -> str:
-        mode = self._session.state.settings.get("mode", self._settings.mode)
-        return mode if isinstance(mode, str) else "ask"
 
     def _report(self, request: ModelRequest) -> None:
         """Tell whoever wants to see it what the model is given, where that is news."""
