@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from dragoman.hub.events import (
     DecisionResolved,
     DecisionRevised,
     Event,
+    Json,
     PromptSubmitted,
     encode_fact,
 )
@@ -155,6 +156,9 @@ class PuppetFactory:
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         return {name: value for name, value in options.items() if name != "secret"}
+
+    def check_settings(self, changes: Mapping[str, Json]) -> None:
+        """Puppets take any."""
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         self.adopted[session] = options

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -289,6 +289,9 @@ class AgentFactory(Protocol):
 
         Raises ``InvalidRequest`` if a session cannot be made with them.
         """
+
+    def check_settings(self, changes: Mapping[str, Json]) -> None:
+        """Raise ``InvalidRequest`` for settings that mean nothing to these agents; null removes one."""
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """Keep, outside the log, what ``validate`` left out."""

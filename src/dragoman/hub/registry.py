@@ -141,6 +141,7 @@ class Registry:
         factory = self._factory(kind)
         folder = _checked_folder(cwd)
         given = dict(options or {})
+        factory.check_settings(settings or {})
         public = factory.validate(agent, cwd, given)
         if len(self._rows) + self._creating >= self.limits.sessions:
             raise LimitReached(f"{self.limits.sessions} sessions are stored (sessions)")

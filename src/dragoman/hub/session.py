@@ -211,10 +211,12 @@ class Session(ToolSession, HistorySession):
     async def change_settings(self, principal: Principal, changes: dict[str, Json]) -> Event:
         """Change what clients may see changed; returns once durable. What widens what an agent may do needs approve.
 
-        Raises ``InvalidRequest`` or ``LimitReached`` for a ``stop_config`` or ``start_config`` that cannot be one.
+        Raises ``InvalidRequest`` or ``LimitReached`` for a ``stop_config`` or ``start_config`` that cannot be one, and
+        ``InvalidRequest`` for what means nothing to this kind of agent.
         """
         self.admit(principal, Right.WRITE)
         check_hook_settings(changes)
+        self._factory.check_settings(changes)
         if WIDENING & changes.keys():
             self.admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from dragoman.agents.native.providers.conversation import Message, ModelRequest,
 from dragoman.agents.native.providers.port import CallMade, Finished, PartClosed, PartGrew, PartOpened, StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import TurnLimits
-from dragoman.hub.errors import NotPermitted
+from dragoman.hub.errors import InvalidRequest, NotPermitted
 from dragoman.hub.events import (
     Answer,
     ContextReported,
@@ -381,7 +382,6 @@ async def test_a_grant_for_all_commands_leaves_out_dangerous_ones(hub: NativeHub
         ("accept_edits", 'call write {"filePath": "x", "content": "y"}', False, "ok"),
         ("accept_edits", 'call bash {"command": "touch x"}', True, "ok"),
         ("ask", 'call write {"filePath": "x", "content": "y"}', True, "ok"),
-        ("nonsense", 'call write {"filePath": "x", "content": "y"}', True, "ok"),
     ],
 )
 async def test_what_each_mode_asks_about(hub: NativeHub, mode: str, line: str, asks: bool, status: str) -> None:
@@ -619,3 +619,21 @@ async def test_half_characters_of_a_model_are_no_failure(tmp_path: Path) -> None
     assert [fact.text for fact in of(facts, MessageAdded)] == ["say \N{REPLACEMENT CHARACTER}"]
     assert of(facts, ToolCalled)[0].input == {"x": "\N{GRINNING FACE}"}
     assert of(facts, ToolEnded)[0].problem.code == "no_such_tool"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"mode": "root"}, {"mode": 1}, {"mode": ["all"]}, {"provider": 1}, {"model": {}}, {"instructions": []}),
+        *({"disabled_tools": "bash"}, {"disabled_tools": [1]}, {"output_directory": True}),
+    ],
+)
+async def test_settings_that_mean_nothing_are_refused(hub: NativeHub, settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=next(iter(settings))):
+        await hub.session(**settings)
+    session = await hub.session(mode="plan")
+    with pytest.raises(InvalidRequest, match=next(iter(settings))):
+        await session.change_settings(LOCAL, settings)
+    assert session.shown.settings == {"mode": "plan"}
+    await session.change_settings(LOCAL, {"mode": None})
+    assert session.shown.settings == {}

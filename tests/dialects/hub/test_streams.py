@@ -103,6 +103,9 @@ class HandFactory:
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         return options
 
+    def check_settings(self, changes: dict[str, object]) -> None:
+        """Any will do."""
+
     def adopt(self, session: str, options: dict[str, object]) -> None: ...
 
     def make(self, session: Session) -> HandAgent:

@@ -27,8 +27,9 @@ from dragoman.hub.turns import TurnContext, TurnFailed
 from .calls import CallRunner, Place
 from .compaction import Compactor
 from .history import Conversation
+from .modes import MODES
 from .path_guard import PathGuard
-from .permits import MODES, Permits
+from .permits import Permits
 from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of

@@ -7,22 +7,25 @@ them, and the first such session waits for a model anyway.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.agents.common.processes import ProcessTable
 from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.events import LogWritten
+from dragoman.hub.events import Json, LogWritten
 from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
 
+from .modes import MODES
 from .settings import NativeSettings
 
 if TYPE_CHECKING:
     from .agent import Models, NativeAgent
 
 log = logging.getLogger("dragoman.native")
+
+_TEXTS = frozenset({"provider", "model", "instructions", "output_directory"})
 
 
 class NativeFactory:
@@ -53,6 +56,17 @@ class NativeFactory:
             raise InvalidRequest(f"a native session takes no options, got {', '.join(sorted(options))}: use settings")
         return {}
 
+    def check_settings(self, changes: Mapping[str, Json]) -> None:
+        """A word that is no mode would silently permit as little as ``ask``; text that is none, name no model."""
+        mode = changes.get("mode")
+        if mode is not None and mode not in MODES:
+            raise InvalidRequest(f"mode: {str(mode)[:40]!r} is none of {', '.join(MODES)}")
+        for key, value in changes.items():
+            if key in _TEXTS and value is not None and not isinstance(value, str):
+                raise InvalidRequest(f"{key}: it is a text")
+            if key == "disabled_tools" and value is not None and not _are_names(value):
+                raise InvalidRequest("disabled_tools: it is a list of names")
+
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""
 
@@ -79,3 +93,7 @@ class NativeFactory:
 
     def dropped(self, session: str) -> None:
         """Nothing is kept beside the log."""
+
+
+def _are_names(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)

@@ -14,19 +14,14 @@ The mode is read anew for every call, so a change counts at once.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
-from dragoman.hub.log import SessionLog
 from dragoman.hub.turns import TurnContext
 
+from .modes import Mode, mode_of
 from .permissions import Reason, Verdict
 from .tools.tool import ToolDenied
-
-Mode = Literal["ask", "accept_edits", "plan", "all"]
-MODES: tuple[Mode, ...] = ("ask", "accept_edits", "plan", "all")
 
 COMMANDS, EDITS = "bash", "edit"
 """Grants that cover every command, and every edit."""
@@ -37,12 +32,6 @@ REJECTED = "User rejected this command."
 
 _PLAN = "This session is in plan mode: look around, and present a plan. Nothing may be changed until it is accepted."
 _SUBAGENT = "A sub-agent may only run commands that need no approval."
-
-
-def mode_of(session: SessionLog, default: str) -> Mode:
-    """The session's mode now: its setting, else ``default``. A word that is no mode permits as little as ``ask``."""
-    wanted = session.state.settings.get("mode", default)
-    return next((mode for mode in MODES if mode == wanted), "ask")
 
 
 class Permits:

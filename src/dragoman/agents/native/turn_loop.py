@@ -21,7 +21,7 @@ from .calls import CallRunner
 from .compaction import Compactor
 from .history import Conversation
 from .model_call import Answer
-from .permits import mode_of
+from .modes import mode_of
 from .prompt import project_memory, system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
@@ -48,6 +48,9 @@ class ScriptedFactory:
         if options:
             raise InvalidRequest(f"a scripted session takes no options, got {', '.join(sorted(options))}")
         return {}
+
+    def check_settings(self, changes: Mapping[str, Json]) -> None:
+        """None has a meaning here."""
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""

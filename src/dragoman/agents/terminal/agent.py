@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from dragoman.hub.events import (
     DecisionResolved,
     DecisionRevised,
     Event,
+    Json,
     LogWritten,
     Notified,
     PromptSubmitted,
@@ -77,6 +78,9 @@ class TerminalFactory:
         """Check everything that can be checked before a session exists; returns what the log may hold."""
         check_options(agent, cwd, options_from(options), self.settings)
         return {name: value for name, value in options.items() if name not in PRIVATE_OPTIONS}
+
+    def check_settings(self, changes: Mapping[str, Json]) -> None:
+        """The hub checks those that have a meaning here."""
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """Keep what the log may not hold."""
