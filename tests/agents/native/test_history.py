@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from hypothesis import given
@@ -161,6 +162,17 @@ def test_a_failure_without_output_tells_its_message() -> None:
 def test_a_result_may_be_told_otherwise_than_shown() -> None:
     facts = (*BEGIN, step(), called("a"), ended("a", {"long": 1}, detail={"model_text": "short"}))
     assert told(*facts)[-1] == ToolMessage("a", "read", "short")
+
+
+@given(name=st.text(max_size=200))
+def test_a_name_that_no_tool_has_cannot_spoil_the_conversation(name: str) -> None:
+    """Providers refuse a request with such a name in its history, and so would refuse every one after it."""
+    call = ToolCalled(call="a", tool=name, turn="t", invalid=True)
+    _, answer, result = told(*BEGIN, step(), call, ToolEnded(call="a", tool=name, status="error", turn="t"))
+    assert isinstance(answer, AssistantMessage)
+    assert isinstance(result, ToolMessage)
+    assert answer.calls[0].tool == result.tool
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", result.tool)
 
 
 def test_reset_forgets_all() -> None:

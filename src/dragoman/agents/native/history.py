@@ -6,6 +6,7 @@ the same: each call has one result, in the order of the calls, right after the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,6 +37,11 @@ MODEL_TEXT = "model_text"
 
 NO_RESULT = "The call was cut off; it is not known whether it had any effect."
 """What stands for a result that nobody recorded."""
+
+LONGEST_NAME = 64
+"""Characters of a tool's name that every provider takes."""
+
+_UNSPEAKABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 _ENDINGS = {
     "cancelled": "[The person cancelled the turn here.]",
@@ -126,13 +132,15 @@ class Conversation:
         if fact.parent is not None or fact.executor == "provider":
             return
         answer = self._answer()
-        answer.parts.append(Call(fact.call, fact.tool, fact.input, fact.provider_metadata))
+        answer.parts.append(Call(fact.call, speakable(fact.tool), fact.input, fact.provider_metadata))
         self._open_calls[fact.call] = answer
 
     def _ended(self, fact: ToolEnded) -> None:
         answer = self._open_calls.pop(fact.call, None)
         if answer is not None:
-            answer.results[fact.call] = ToolMessage(fact.call, fact.tool, result_text(fact), fact.status != "ok")
+            answer.results[fact.call] = ToolMessage(
+                fact.call, speakable(fact.tool), result_text(fact), fact.status != "ok"
+            )
 
     def _turn_ended(self, fact: TurnEnded) -> None:
         if fact.outcome in _ENDINGS:
@@ -202,6 +210,11 @@ def _joined(entries: Iterable[UserMessage | _Answer]) -> tuple[Message, ...]:
 def _open(answer: _Answer) -> Iterable[Call]:
     """Its calls without a result."""
     return [part for part in answer.parts if isinstance(part, Call) and part.call not in answer.results]
+
+
+def speakable(tool: str) -> str:
+    """A tool's name as every provider takes it back. A model may have invented one that its own API then refuses."""
+    return _UNSPEAKABLE.sub("_", tool)[:LONGEST_NAME] or "_"
 
 
 def summary_text(summary: str) -> str:

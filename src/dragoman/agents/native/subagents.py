@@ -15,6 +15,7 @@ import msgspec
 from dragoman.hub.events import LogWritten, SubagentEnded, SubagentStarted
 
 from .calls import Caller, CallRunner, Done
+from .history import speakable
 from .model_call import Answer, call_model
 from .prompt import subagent_prompt
 from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, Text, ToolMessage, UserMessage
@@ -154,11 +155,11 @@ def _renamed(message: AssistantMessage, names: Mapping[str, CallMade]) -> Assist
     parts = []
     for part in message.parts:
         if isinstance(part, Call):
-            part = msgspec.structs.replace(part, call=names[part.call].call)  # noqa: PLW2901
+            part = msgspec.structs.replace(part, call=names[part.call].call, tool=speakable(part.tool))  # noqa: PLW2901
         if not isinstance(part, Text) or part.text:
             parts.append(part)
     return AssistantMessage(tuple(parts), message.provider)
 
 
 def _result(done: Done) -> ToolMessage:
-    return ToolMessage(done.call, done.tool, done.text, done.failed)
+    return ToolMessage(done.call, speakable(done.tool), done.text, done.failed)
