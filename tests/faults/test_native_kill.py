@@ -1,5 +1,5 @@
 """SIGKILL of the server at any point of native turns: the next prompt works, and the model is told a valid history
-(invariants 1, 3, 6; demand V40).
+(invariants 1, 3, 6).
 """
 
 from __future__ import annotations

@@ -105,7 +105,10 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What is logged on stderr, and how."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
+
     json: bool = False
+    """Whether each line is a JSON object instead of text for people."""
 
 
 class DialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

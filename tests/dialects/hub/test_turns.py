@@ -87,7 +87,6 @@ async def test_cancel_names_a_turn_and_closes_what_it_asked(rig: Rig) -> None:
 
 
 async def test_a_decision_opened_before_is_shown_on_attach_and_answered_once(rig: Rig) -> None:
-    """V11, V12, V13."""
     session = await rig.session()
     async with rig.link() as asker:
         await asker.ask("submit", session=session.id, text="permit make install")

@@ -18,17 +18,19 @@ Find = Callable[[], Awaitable[Sequence[Process]]]
 
 
 class KillSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """When to become ruder, in seconds after the first signal.
-
-    ``give_up`` is when to stop waiting for what not even SIGKILL ended (it hangs in the kernel, or is not ours to
-    kill). ``detached`` says whether processes that left the program's session on their own, but carry its marker in
-    their environment, are ended too.
-    """
+    """When to become ruder, in seconds after the first signal."""
 
     terminate: float = 0.3
+    """SIGTERM to what is still there."""
+
     kill: float = 0.8
+    """SIGKILL to what is still there."""
+
     give_up: float = 3.0
+    """Stop waiting for what not even SIGKILL ended (it hangs in the kernel, or is not ours to kill)."""
+
     detached: bool = True
+    """Whether processes that left the program's session, but carry its marker in their environment, are ended too."""
 
     def within(self, budget: float) -> KillSchedule:
         """The same schedule, if need be compressed so that all is over after ``budget`` seconds (KILL at 80 %)."""

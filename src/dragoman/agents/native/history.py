@@ -1,4 +1,4 @@
-"""What the model is told of a session so far: a fold of its log, valid whatever happened (invariant 6, demand V40).
+"""What the model is told of a session so far: a fold of its log, valid whatever happened (invariant 6).
 
 A turn may have been cancelled, failed, or lost with its server at any point. The conversation built here is valid all
 the same: each call has one result, in the order of the calls, right after the message that made them.

@@ -115,7 +115,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """See the module."""
+    """Native agents: who answers, where models are looked for, and how long they may be silent."""
 
     provider: str = ""
     """Provider of sessions that name none. Empty: the first that has a key, then a local server that runs, then the
