@@ -637,3 +637,12 @@ async def test_settings_that_mean_nothing_are_refused(hub: NativeHub, settings: 
     assert session.shown.settings == {"mode": "plan"}
     await session.change_settings(LOCAL, {"mode": None})
     assert session.shown.settings == {}
+
+
+async def test_a_script_ends_with_its_turn(hub: NativeHub) -> None:
+    session = await hub.session()
+    await hub.turn(session, script("say one", "fail failed no", "say never"))
+    await hub.turn(session, script('call glob {"pattern": "*"}', "fail failed no", "say never"))
+    facts = await hub.turn(session, "hello")
+    assert "hello" in of(facts, TurnEnded)[0].result
+    assert "never" not in of(facts, TurnEnded)[0].result

@@ -30,7 +30,7 @@ from dragoman.hub.events import (
     TurnStarted,
 )
 
-from .providers.conversation import AssistantMessage, Call, Message, Reasoning, Text, ToolMessage, UserMessage
+from .providers.conversation import ENDINGS, AssistantMessage, Call, Message, Reasoning, Text, ToolMessage, UserMessage
 
 MODEL_TEXT = "model_text"
 """Key in ``tool.ended.detail``: what the model gets instead of the output."""
@@ -42,13 +42,6 @@ LONGEST_NAME = 64
 """Characters of a tool's name that every provider takes."""
 
 _UNSPEAKABLE = re.compile(r"[^A-Za-z0-9_-]")
-
-_ENDINGS = {
-    "cancelled": "[The person cancelled the turn here.]",
-    "failed": "[The turn failed here.]",
-    "interrupted": "[The turn was interrupted here: the server stopped.]",
-}
-"""What the model is told of a turn that did not end well."""
 
 
 class _Answer:
@@ -143,8 +136,8 @@ class Conversation:
             )
 
     def _turn_ended(self, fact: TurnEnded) -> None:
-        if fact.outcome in _ENDINGS:
-            self._entries.append(UserMessage(_ENDINGS[fact.outcome]))
+        if fact.outcome in ENDINGS:
+            self._entries.append(UserMessage(ENDINGS[fact.outcome]))
         self._current = None
         self._open_calls.clear()
 

@@ -97,3 +97,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     reasoning: bool = True
     web_search: bool = False
+
+
+ENDINGS = {
+    "cancelled": "[The person cancelled the turn here.]",
+    "failed": "[The turn failed here.]",
+    "interrupted": "[The turn was interrupted here: the server stopped.]",
+}
+"""What the model is told, in a person's place, of a turn that ended so."""

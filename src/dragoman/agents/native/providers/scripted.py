@@ -27,7 +27,7 @@ from typing import get_args
 
 import msgspec
 
-from .conversation import AssistantMessage, Message, ModelRequest, UserMessage
+from .conversation import ENDINGS, AssistantMessage, Message, ModelRequest, UserMessage
 from .port import (
     CallMade,
     Cause,
@@ -77,17 +77,26 @@ def _due(messages: Sequence[Message]) -> tuple[list[str], int]:
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
             answered += 1
-        elif isinstance(message, UserMessage) and HEAD in message.text.splitlines():
-            answers = _answers(message.text)
-            return (answers[answered] if answered < len(answers) else ["say done"]), answered
+        elif isinstance(message, UserMessage):
+            if answers := _answers(message.text):
+                return (answers[answered] if answered < len(answers) else ["say done"]), answered
+            if _is_over(message.text.splitlines()):
+                break
     said = next((message.text for message in reversed(messages) if isinstance(message, UserMessage)), "")
     return ["say " + f"You said: {said}".replace("\n", "\\n")], answered
 
 
 def _answers(text: str) -> list[list[str]]:
-    """The newest script in a text: people's messages in a row are joined."""
+    """The newest script in a text; none when there is none, or it is over.
+
+    People's messages in a row are joined, and what is said of a turn that ended badly stands between them.
+    """
     lines = text.splitlines()
+    if HEAD not in lines:
+        return []
     newest = len(lines) - 1 - lines[::-1].index(HEAD)
+    if _is_over(lines[newest + 1 :]):
+        return []
     answers: list[list[str]] = [[]]
     for line in lines[newest + 1 :]:
         if line.strip() == "---":
@@ -95,6 +104,11 @@ def _answers(text: str) -> list[list[str]]:
         elif line.strip():
             answers[-1].append(line.strip())
     return answers
+
+
+def _is_over(lines: Sequence[str]) -> bool:
+    """Whether the turn before these lines ended badly, and its script with it."""
+    return any(line in ENDINGS.values() for line in lines)
 
 
 async def _play(word: str, rest: str, place: str) -> AsyncGenerator[StreamEvent, None]:
