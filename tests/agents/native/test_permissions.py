@@ -1,4 +1,4 @@
-"""What the native agent may run unasked (coworker spec §6.1, §13 rows 1-7)."""
+"""What the native agent may run unasked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files the native agent's tools may touch (spec/coworker.md §6 "Path guard", §13 rows 4, 6 and 7).
+"""Which files the native agent's tools may touch.
 
 A path counts as inside when both its spelling and its canonical target lie below a root of the session. The check
 would be worth little if the file were then opened by that path: somebody may swap a folder for a link in between. So
@@ -69,7 +69,7 @@ class PathGuard:
     def check(self, tool: str, path: str) -> Target:
         """Where `path` leads, if that is inside. It need not exist. For opening use the methods below.
 
-        Raises PathInvalid or PathBlocked with the texts of spec/coworker.md §6.
+        Raises PathInvalid or PathBlocked with the texts that coworker has for it.
         """
         asked = self._absolute(tool, path)
         if not any(_within(_lexical(asked, self._base), root.spelling, root.canonical) for root in self._roots):

@@ -1,4 +1,4 @@
-"""Who allows what a tool would do: the session's mode, what was granted before, or a person (coworker spec §6.1).
+"""Who allows what a tool would do: the session's mode, what was granted before, or a person.
 
 =================  ============================================================================================
 mode               commands; edits of files

@@ -1,4 +1,4 @@
-"""Which IP addresses are the public internet's (spec/coworker.md §6 "URL guard", §13 row 9).
+"""Which IP addresses are the public internet's.
 
 `ipaddress.is_global` is not enough: it changes with the interpreter, and it calls addresses global that carry a private
 IPv4 address inside.

@@ -1,4 +1,4 @@
-"""Sub-agents: a task, a conversation of its own, fewer tools, and one answer at the end (coworker spec §6 spawnAgent).
+"""Sub-agents: a task, a conversation of its own, fewer tools, and one answer at the end.
 
 Their conversations are not in the log; their calls are, with the call that started them as ``parent``, and what they
 cost. A cancelled turn ends them with everything they run.

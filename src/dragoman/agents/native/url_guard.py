@@ -1,4 +1,4 @@
-"""Which URLs webFetch may reach, and how it connects to them (spec/coworker.md §6 "URL guard", §13 rows 8 and 9).
+"""Which URLs webFetch may reach, and how it connects to them.
 
 Three steps, each of which takes only what the one before returns, so that none can be left out:
 `WebUrl.parse` (or `redirected`, for a hop) -> `UrlGuard.resolve` -> `UrlGuard.connect`.

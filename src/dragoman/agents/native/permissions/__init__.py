@@ -1,4 +1,4 @@
-"""What the native agent may run unasked (coworker spec §6.1)."""
+"""What the native agent may run unasked."""
 
 from .classify import classify
 from .repository import HARDENED

@@ -1,4 +1,4 @@
-"""May the agent run this command unasked, and if not, how is it asked about (coworker spec §6.1)."""
+"""May the agent run this command unasked, and if not, how is it asked about."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def classify(
 ) -> Verdict:
     """Judge a command line that would run in ``cwd``, with ``env``, and may touch what lies below ``roots``.
 
-    The rules stand in the spec's order and the first that matches names the reason. Approval rests on the strict
+    The rules stand in a fixed order, and the first that matches names the reason. Approval rests on the strict
     reading, the table, and the scope of each word; the rules before those word the question. Reads the file system
     (links, patterns, git's configuration), changes nothing, and raises nothing for any text. It takes some ms at worst
     on a local disk; on others call it off the loop.

@@ -1,4 +1,4 @@
-"""The destructive verbs (coworker spec §6.1 rule 1, with its holes closed).
+"""The destructive verbs, with the holes of the original closed.
 
 Searched anywhere in the text, also in quotes, because ``sh -c``, ``xargs``, ``ssh`` and ``eval`` make a command of any
 argument. A hit only words the question more loudly, so the table may cry wolf; nothing is approved for want of a hit.

@@ -1,4 +1,4 @@
-"""Whether the paths a command names lie in the session's folders (coworker spec §6.1 rule 3, §13 rows 2-7)."""
+"""Whether the paths a command names lie in the session's folders."""
 
 from __future__ import annotations
 

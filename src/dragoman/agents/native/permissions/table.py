@@ -1,4 +1,4 @@
-"""The commands that may run unasked, each with every option it may have (coworker spec §6.1 rule 5).
+"""The commands that may run unasked, each with every option it may have.
 
 A list of what is allowed, never of what is forbidden: an option that is not here, an abbreviation, or a value of
 another shape is asked about. None of these writes, runs another program, or follows a link out of the folders it is
@@ -112,7 +112,7 @@ COMMANDS: Mapping[str, Allowed] = {
 }
 
 EXACT = frozenset(("pwd", "node --version", "bun --version"))
-"""Whole commands, approved only letter by letter (`pwd ` is asked about: spec §6.1 rule 6)."""
+"""Whole commands, approved only letter by letter (`pwd ` is asked about)."""
 
 READERS = frozenset(("cat", "head", "tail", "man"))
-"""Commands that show files, asked about under a reason of their own (spec §6.1 rule 4)."""
+"""Commands that show files, asked about under a reason of their own."""

@@ -1,4 +1,4 @@
-"""What a command's classification says (coworker spec §6.1)."""
+"""What a command's classification says."""
 
 from __future__ import annotations
 

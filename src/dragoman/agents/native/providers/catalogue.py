@@ -1,6 +1,6 @@
 """The table of providers: what they are called, which API they speak and where, their models, where their keys may be.
 
-Order counts: the first one with a key is taken where nobody chose (spec/coworker.md §8.1 for the first three).
+Order counts: the first one with a key is taken where nobody chose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ``bash`` tool: run a command, as judged, where judged (coworker spec §6, §6.1)."""
+"""The ``bash`` tool: run a command, as judged, where judged."""
 
 from __future__ import annotations
 

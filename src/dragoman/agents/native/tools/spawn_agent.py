@@ -1,4 +1,4 @@
-"""The tool ``spawnAgent``: hands a task to a sub-agent and gives back what it found (coworker spec §6)."""
+"""The tool ``spawnAgent``: hands a task to a sub-agent and gives back what it found."""
 
 from __future__ import annotations
 

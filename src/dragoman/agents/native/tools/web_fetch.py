@@ -1,4 +1,4 @@
-"""``webFetch``: one page of the public web as text (spec/coworker.md §6)."""
+"""``webFetch``: one page of the public web as text."""
 
 from __future__ import annotations
 

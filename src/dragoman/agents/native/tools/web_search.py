@@ -1,4 +1,4 @@
-"""``webSearch`` by a search engine whose key we have (spec/coworker.md §6)."""
+"""``webSearch`` by a search engine whose key we have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A URL to the bytes of a text document: redirects, limits, and what went wrong in words (spec/coworker.md §6).
+"""A URL to the bytes of a text document: redirects, limits, and what went wrong in words.
 
 Every hop goes through the URL guard, in its order: parse, resolve, connect; and HTTP is spoken over the connection that
 it made and nothing else.
