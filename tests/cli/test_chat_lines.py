@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from dragoman.cli.chat_plain import Lines
+from dragoman.cli.chat_plain import DENIED, NOBODY, Lines, by_rule
 from dragoman.cli.chat_talk import Talk
 from tests.faults.process import Message, Served, eventually
 
@@ -58,6 +58,32 @@ async def test_print_gives_the_answer_and_its_outcome(
     assert bool(printed) == bool(out)
     assert said in problems
     assert bool(problems) == bool(said), problems
+
+
+async def test_a_model_is_told_that_nobody_was_there_to_refuse(served: Served, tmp_path: Path) -> None:
+    settings = ("--provider", "demonstration", "--cwd", str(tmp_path))
+    code, _, problems = await by_lines(served, *settings, "--print", "show a permission")
+    assert code == 0
+    assert "denied, nobody is there to ask; --mode all permits: date" in problems
+    (row,) = (row for row in (await served.asked("GET", "/sessions"))["sessions"] if row["cwd"] == str(tmp_path))
+    events = (await served.asked("GET", f"/sessions/{row['session']}/events"))["events"]
+    (ended,) = (event["fact"] for event in events if event["fact"]["type"] == "tool.ended")
+    assert ended["status"] == "denied"
+    assert ended["output"]["stderr"] == f"User rejected this command. They said: {DENIED}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("permission", {"accept": False, "text": DENIED}),
+        ("plan", {"accept": False, "text": DENIED}),
+        ("setup", {"accept": False}),
+        ("form", {"accept": False}),
+        ("question", {"text": NOBODY}),
+    ],
+)
+def test_where_nobody_is_what_is_asked_is_refused_and_it_is_said_why(kind: str, answer: dict[str, object]) -> None:
+    assert by_rule({"kind": kind, "text": "this?"}, allow=False)[0] == answer
 
 
 async def test_print_takes_its_prompt_from_standard_input(served: Served) -> None:

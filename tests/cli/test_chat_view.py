@@ -149,6 +149,67 @@ def test_facts_become_lines(facts: list[Fact], lines: list[str]) -> None:
     assert shown(*facts) == lines
 
 
+HEAD = "● {} … {} 1.2 s"
+
+
+@pytest.mark.parametrize(
+    ("tool", "status", "more", "lines"),
+    [
+        pytest.param("bash", "ok", {"output": {"stdout": "a\n\tb\n", "stderr": ""}}, ["  a", "      b"], id="printed"),
+        pytest.param("bash", "ok", {"output": {"stdout": "a\n", "stderr": "b\n"}}, ["  a", "  b"], id="both"),
+        pytest.param("bash", "ok", {"output": {"stdout": "\n", "stderr": "", "exitCode": 0}}, [], id="nothing"),
+        pytest.param("read", "ok", {"output": "1\ta\n2\tb\n3\tc"}, ["  1    a", "  2    b", "  3    c"], id="three"),
+        pytest.param("grep", "ok", {"output": "a\nb\nc\nd\n"}, ["  a", "  b", "  c", "  … 1 more line"], id="four"),
+        pytest.param("glob", "ok", {"output": "a\n" * 40}, ["  a", "  a", "  a", "  … 37 more lines"], id="many"),
+        pytest.param("webFetch", "ok", {"output": "x" * 101}, ["  " + "x" * 99 + "…"], id="long"),
+        pytest.param("theirs", "ok", {"output": "\n\na\x1b[2Jb\x07\n\nc"}, ["  ab", "  ", "  c"], id="no terminal"),
+        pytest.param("theirs", "ok", {"output": {"answer": 42}}, [], id="no text"),
+        pytest.param("theirs", "ok", {"output": ["a"]}, [], id="a list"),
+        pytest.param("todoWrite", "ok", {"output": "Todo list updated:"}, [], id="tasks"),
+        pytest.param("ask", "ok", {"output": "red"}, [], id="a question"),
+        pytest.param("edit", "ok", {"output": "Edit applied."}, [], id="an edit"),
+        pytest.param("Write", "ok", {"output": "Wrote it."}, [], id="another agent's edit"),
+        pytest.param("presentPlan", "ok", {"output": "The plan is accepted."}, [], id="a plan"),
+        pytest.param("bash", "interrupted", {"output": "a"}, [], id="interrupted"),
+    ],
+)
+def test_the_first_lines_of_what_a_tool_gave_are_shown(
+    tool: str, status: str, more: dict[str, Any], lines: list[str]
+) -> None:
+    assert shown(ended(status, **{**more, "tool": tool})) == [HEAD.format(tool, status), *lines]
+
+
+@pytest.mark.parametrize(
+    ("message", "output", "lines"),
+    [
+        pytest.param("no such file", "no such file", ["● edit … error: no such file 1.2 s"], id="said already"),
+        pytest.param("no such file", None, ["● edit … error: no such file 1.2 s"], id="no output"),
+        pytest.param("one\ntwo", None, ["● edit … error: one two 1.2 s"], id="said already, in one line"),
+        pytest.param(
+            "one\n" + "x" * 100,
+            None,
+            ["● edit … error: one " + "x" * 95 + "… 1.2 s", "  one", "  " + "x" * 100],
+            id="more than fits",
+        ),
+        pytest.param("timed out", {"stdout": "a"}, ["● edit … error: timed out 1.2 s", "  a"], id="printed before"),
+    ],
+)
+def test_of_an_error_is_shown_what_its_line_does_not_say(message: str, output: Any, lines: list[str]) -> None:
+    assert shown(ended("error", tool="edit", output=output, problem={"code": "x", "message": message})) == lines
+
+
+def test_what_a_refused_command_gave_is_not_shown() -> None:
+    problem = {"code": "denied", "message": "User rejected this command. They said: no"}
+    output = {"stdout": "", "stderr": problem["message"], "exitCode": 1}
+    assert shown(ended("denied", output=output, problem=problem)) == [
+        "● bash … denied: User rejected this command 1.2 s"
+    ]
+
+
+def test_what_a_tool_gave_is_dim() -> None:
+    assert View().take(ended(output="a"))[1:] == [[("dim", "  a")]]
+
+
 def test_a_narrow_terminal_gets_rows_that_fit() -> None:
     facts = [begun(), delta("some words of a mo"), delta("del\n"), called(command="make all of it"), ended()]
     assert shown(*facts, columns=12) == ["some words", "of a model", "● bash make", "all of it …", "ok 1.2 s"]

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from dragoman.client.hub import HubClient
 from dragoman.server.settings import Settings, default_file, load
 
 from .chat_plain import PATIENCE, Printer, print_once, talk_by_lines
-from .chat_server import Found, NoServer, at_hand, private_file, quiet_logs
+from .chat_server import NoServer, own_server, private_file, quiet_logs
 from .chat_talk import Talk
 from .chat_text import whole
 from .main import complain
@@ -35,11 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(default_file(os.environ), os.environ, {})
 
     async def work(server: Reach) -> int:
-        return await _until_signalled(server, arguments, settings)
+        return await _until_signalled(_chat(server, arguments, settings))
+
+    async def alone(settings: Settings) -> int:
+        return await _until_signalled(_with_its_own(arguments, settings))
 
     try:
         with quiet_logs(settings):
-            return reach(work, arguments)
+            return reach(work, arguments, otherwise=alone)
     except NoServer as problem:
         return complain(str(problem))
     except KeyboardInterrupt:
@@ -57,7 +61,7 @@ def misuse(arguments: argparse.Namespace) -> str | None:
     return None
 
 
-async def _until_signalled(server: Reach, arguments: argparse.Namespace, settings: Settings) -> int:
+async def _until_signalled(chat: Awaitable[int]) -> int:
     """The chat; SIGTERM and a terminal that closes end it in order."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -70,23 +74,26 @@ async def _until_signalled(server: Reach, arguments: argparse.Namespace, setting
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, end, number)
     try:
-        async with at_hand(server, arguments, settings) as found:
-            return await _chat(found, arguments, settings)
+        return await chat
     except asyncio.CancelledError:
         if not ended_by:
             raise
         return 128 + ended_by[0]
 
 
-async def _chat(found: Found, arguments: argparse.Namespace, settings: Settings) -> int:
-    server = found.reach
+async def _with_its_own(arguments: argparse.Namespace, settings: Settings) -> int:
+    async with own_server(settings) as server:
+        return await _chat(server, arguments, settings, own=True)
+
+
+async def _chat(server: Reach, arguments: argparse.Namespace, settings: Settings, *, own: bool = False) -> int:
     session = await _session(server, arguments)
     async with HubClient(server.url, token=server.token) as client:
         if arguments.print is not None:
             return await _print(client, session, arguments)
         if sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            return await _in_terminal(client, session, found, arguments, settings)
-        return await _by_lines(client, session, found.note, arguments)
+            return await _in_terminal(client, session, server.note, arguments, settings, own=own)
+        return await _by_lines(client, session, server.note, arguments)
 
 
 async def _session(server: Reach, arguments: argparse.Namespace) -> str:
@@ -121,14 +128,14 @@ async def _by_lines(client: HubClient, session: str, note: str, arguments: argpa
 
 
 async def _in_terminal(
-    client: HubClient, session: str, found: Found, arguments: argparse.Namespace, settings: Settings
+    client: HubClient, session: str, note: str, arguments: argparse.Namespace, settings: Settings, *, own: bool
 ) -> int:
     from .chat_input import Terminal  # noqa: PLC0415  prompt_toolkit is heavy, and wanted here only
 
     terminal = Terminal(private_file(settings.data.path(), "chat_history"))
     talk = Talk(client, session, terminal.show, terminal.columns)
-    if found.note:
-        talk.say(found.note)
+    if note:
+        talk.say(note)
     await talk.open(recall=arguments.session is not None)
     talk.say(f"· in {talk.row['cwd']}")
     talk.say(f"· session {session[:8]}; /help says what else can be typed")
@@ -139,7 +146,7 @@ async def _in_terminal(
 
     code = await _attended(talk, typing())
     again = f"dragoman chat --session {session[:8]}"
-    goes_on = talk.busy and talk.over is None and not found.own
+    goes_on = talk.busy and talk.over is None and not own
     print(f"{'the turn goes on; ' if goes_on else ''}{again} comes back to it")
     return code
 

@@ -24,6 +24,9 @@ PATIENCE = 10.0
 
 NARROWEST = 20
 NOBODY = "Nobody is there to answer. Decide by yourself, and say what you decided."
+DENIED = "This is no person's answer: nobody is there to be asked; run with --mode all to permit it."
+"""Sent with a refusal, as a person's words are: without it an agent tells its model that a person refused."""
+
 READ_BYTES = 65536
 WORDS = 100
 
@@ -130,8 +133,10 @@ def by_rule(decision: Decision, *, allow: bool) -> tuple[Answer, str]:
         return answer, f"not answered, nobody is there: {text}"
     if kind in ("permission", "plan") and allow:
         return {"accept": True}, ""
+    # To a set-up dialog words would be typed.
+    why = {"text": DENIED} if kind in ("permission", "plan") else {}
     hint = "; --mode all permits" if kind == "permission" else ""
-    return {"accept": False}, f"denied, nobody is there to ask{hint}: {text}"
+    return {"accept": False, **why}, f"denied, nobody is there to ask{hint}: {text}"
 
 
 def exit_code(outcome: str) -> int:

@@ -1,9 +1,7 @@
-"""The server that a chat talks with: the one that is named or runs already, else one of its own for as long as it
-lasts."""
+"""The server that a chat has of its own, where none is named or runs already, for as long as it lasts."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import math
@@ -11,31 +9,19 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
-from dragoman.client.errors import ConnectionLost, Refused
-from dragoman.hub.folder import Holder
 from dragoman.server.logs import Scrubber, set_up
 from dragoman.server.settings import Settings
 
 from .reaching import Reach
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The server, whether it is this process's own, and a line that says which it is where that is worth a word."""
-
-    reach: Reach
-    own: bool = False
-    note: str = ""
-
-
 class NoServer(Exception):
-    """There is none, and one of its own cannot be started: one line that says why."""
+    """One of its own cannot be started: one line that says why."""
 
 
 LOG_BYTES = 4 * 1024 * 1024
@@ -46,19 +32,11 @@ OTHERS_NOTICED = 0.3
 
 
 @contextlib.asynccontextmanager
-async def at_hand(server: Reach, arguments: argparse.Namespace, settings: Settings) -> AsyncIterator[Found]:
-    """A server that answers.
-
-    A server of its own has the data folder and the settings of ``dragoman serve``, but a free port on loopback and no
-    other address. It ends with the block, once no other client uses it. Raises ``NoServer``.
+async def own_server(settings: Settings) -> AsyncIterator[Reach]:
+    """A server with the data folder and the settings of ``dragoman serve``, but a free port on loopback and no other
+    address. It ends with the block, once no other client uses it. Raises ``NoServer``.
     """
-    if arguments.url or os.environ.get("DRAGOMAN_URL"):
-        yield Found(server)
-        return
-    if (running := await _running(server, settings)) is not None:
-        yield running
-        return
-    from dragoman.server.serve import Server, UseError  # noqa: PLC0415  needless where one is reached
+    from dragoman.server.serve import Server, UseError  # noqa: PLC0415  needless where one runs
 
     own = Server(private(settings))
     try:
@@ -67,9 +45,8 @@ async def at_hand(server: Reach, arguments: argparse.Namespace, settings: Settin
         raise NoServer(str(problem)) from problem
     try:
         await own.listen()
-        reached = Reach(argparse.Namespace(url=own.http_url, token=settings.server.token))
         note = f"· no server runs: this chat has one of its own, with the data in {settings.data.path()}"
-        yield Found(reached, own=True, note=note)
+        yield Reach(own.http_url, settings.server.token, note=note)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, own.request_stop)
         others = asyncio.ensure_future(own.links_gone(math.inf))
@@ -79,36 +56,6 @@ async def at_hand(server: Reach, arguments: argparse.Namespace, settings: Settin
         await others
     finally:
         await own.stop()
-
-
-async def _running(server: Reach, settings: Settings) -> Found | None:
-    """The server at the port of the settings, else the one that holds the data folder."""
-    token, port = server.token or settings.server.token, settings.server.port
-    places = [(f"http://127.0.0.1:{port}" if port else None, ""), (announced(settings.data.path()), "· using {}")]
-    for address, note in places:
-        if address is not None and await answers(found := Reach(argparse.Namespace(url=address, token=token))):
-            return Found(found, note=note.format(address))
-    return None
-
-
-async def answers(server: Reach) -> bool:
-    """Whether a hub answers there."""
-    try:
-        await server.http.get("/health")
-    except ConnectionLost:
-        return False
-    except (Refused, ValueError) as problem:
-        # It lives, and is not well or wants a token; or it is something else.
-        return isinstance(problem, Refused) and not problem.code.startswith("http_")
-    return True
-
-
-def announced(folder: Path) -> str | None:
-    """Where the server of a data folder said that it listens; it need not be there any more."""
-    try:
-        return msgspec.json.decode((folder / "lock").read_bytes(), type=Holder).address
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 def private(settings: Settings) -> Settings:

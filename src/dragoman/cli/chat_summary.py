@@ -5,12 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .chat_text import one_line
+from .chat_text import clean, fit, one_line
 
 INPUT_COLUMNS = 60
 """How much of a tool's input is shown in its line."""
 
 PROBLEM_COLUMNS = 100
+
+RESULT_LINES = 3
+"""Lines that are shown of what a tool gave; of more it is said how many."""
+
+RESULT_COLUMNS = 100
+
+_SHOWN_OTHERWISE = frozenset(
+    (
+        *("ask", "askuserquestion", "presentplan", "exitplanmode", "todowrite"),
+        *("edit", "multiedit", "write", "notebookedit"),
+    )
+)
+"""Tools, in small letters, whose result says nothing that is not on the screen: a decision, the tasks, an edit."""
 
 _TELLING = (
     "command",
@@ -56,6 +69,29 @@ def outcome_summary(ended: dict[str, Any]) -> str:
         return f"denied: {one_line(str(problem).partition('. ')[0], PROBLEM_COLUMNS).rstrip('.')}"
     code = (ended.get("output") or {}).get("exitCode") if isinstance(ended.get("output"), dict) else None
     return f"{status}, exit code {code}" if status == "ok" and isinstance(code, int) and code != 0 else status
+
+
+def result_lines(ended: dict[str, Any]) -> list[str]:
+    """The first lines of what a tool gave, where that is text and its own line does not say it."""
+    status, output = str(ended["status"]), ended.get("output")
+    if status not in ("ok", "error") or (status == "ok" and str(ended["tool"]).lower() in _SHOWN_OTHERWISE):
+        return []
+    problem = str((ended.get("problem") or {}).get("message") or "") if status == "error" else ""
+    text = clean(_text_of(output) or problem).strip("\n")
+    if problem and outcome_summary(ended) == f"error: {' '.join(text.split())}":
+        return []
+    lines = [line.rstrip() for line in text.rstrip().split("\n")] if text.strip() else []
+    left = len(lines) - RESULT_LINES
+    shown = [fit(line, RESULT_COLUMNS) for line in lines[:RESULT_LINES]]
+    return [*shown, f"… {left} more {'line' if left == 1 else 'lines'}"] if left > 0 else shown
+
+
+def _text_of(output: Any) -> str:
+    """What a tool gave, if it is text or what a command printed."""
+    if isinstance(output, dict):
+        printed = (output.get("stdout"), output.get("stderr"))
+        return "\n".join(part.strip("\n") for part in printed if isinstance(part, str) and part.strip())
+    return output if isinstance(output, str) else ""
 
 
 def duration(milliseconds: float) -> str:

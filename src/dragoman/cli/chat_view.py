@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .chat_summary import Usage, duration, input_summary, outcome_summary
+from .chat_summary import Usage, duration, input_summary, outcome_summary, result_lines
 from .chat_text import PROMPT, Cleaner, Flow, Line, clean, one_line, wrap
 
 Fact = dict[str, Any]
@@ -181,7 +181,7 @@ class View:
         took = fact["duration_ms"] if fact.get("duration_ms") is not None else at - began
         style = _STATUSES.get(fact["status"], "dim")
         result: Line = [("dim", " … "), (style, outcome_summary(fact)), ("dim", f" {duration(took)}")]
-        return [_call_line(tool, given, result)]
+        return [_call_line(tool, given, result), *([("dim", f"  {line}")] for line in result_lines(fact))]
 
     def _on_subagent_started(self, fact: Fact, _: int) -> list[Line]:
         task = one_line(str(fact.get("task") or ""), WORDS)

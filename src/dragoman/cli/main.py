@@ -79,7 +79,7 @@ def build_parser() -> Parser:
     send.add_argument("--no-enter", action="store_true", help="terminal: do not press enter after the text")
 
     providers = commands.add_parser(
-        "providers", help="list the model providers of a server, and keep their keys", allow_abbrev=False
+        "providers", help="list the model providers, and keep their keys", allow_abbrev=False
     )
     _reaching(providers)
     providers.add_argument(
@@ -118,7 +118,7 @@ def _listening(parser: Parser) -> None:
 
 
 def _reaching(parser: Parser) -> None:
-    parser.add_argument("--url", help="the server (DRAGOMAN_URL, else http://127.0.0.1:7337)")
+    parser.add_argument("--url", help="the server (DRAGOMAN_URL, else the one that runs here)")
     parser.add_argument("--token", help="its token (DRAGOMAN_TOKEN)")
 
 

@@ -1,4 +1,5 @@
-"""``dragoman providers``: which model providers a server has, and their keys.
+"""``dragoman providers``: which model providers there are, and their keys: a server's, or where none runs those of the
+data folder.
 
 A key is never taken from the command line, where other programs could read it.
 """
@@ -9,8 +10,12 @@ import argparse
 import getpass
 import json
 import sys
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 from urllib.parse import quote
+
+from dragoman.hub.errors import HubError
+from dragoman.server.settings import Settings
 
 from .main import complain
 from .reaching import Reach, reach
@@ -37,10 +42,22 @@ def run(arguments: argparse.Namespace) -> int:
     return _forget(name, arguments) if action == "forget" else _keep(name, arguments)
 
 
+class Shop(Protocol):
+    """Where the providers are asked for: a server, or the data folder itself."""
+
+    async def catalogue(self, *, verify: bool) -> tuple[list[Entry], list[Entry]]:
+        """The providers, and how each stands."""
+
+    async def keep(self, name: str, key: str) -> None:
+        """Keep a key."""
+
+    async def forget(self, name: str) -> bool:
+        """Remove a key; False when none was kept."""
+
+
 def _list(arguments: argparse.Namespace) -> int:
-    async def work(server: Reach) -> int:
-        entries = (await server.http.get("/providers"))["providers"]
-        statuses = (await server.http.post("/providers/status", verify=arguments.verify))["statuses"]
+    async def work(shop: Shop) -> int:
+        entries, statuses = await shop.catalogue(verify=arguments.verify)
         stands = {status["id"]: status for status in statuses}
         # A local server may have come or gone between the two questions.
         known = [(entry, stands[entry["id"]]) for entry in entries if entry["id"] in stands]
@@ -48,7 +65,7 @@ def _list(arguments: argparse.Namespace) -> int:
             print(json.dumps({**entry, **status}) if arguments.json else line(entry, status))
         return 0
 
-    return reach(work, arguments)
+    return _at_a_shop(work, arguments)
 
 
 def _keep(name: str, arguments: argparse.Namespace) -> int:
@@ -59,21 +76,60 @@ def _keep(name: str, arguments: argparse.Namespace) -> int:
     if not key:
         return complain("no key was given")
 
-    async def work(server: Reach) -> int:
-        await server.http.put(_path(name), key=key)
+    async def work(shop: Shop) -> int:
+        await shop.keep(name, key)
         print(f"the key of {printable(name)} is kept")
         return 0
 
-    return reach(work, arguments)
+    return _at_a_shop(work, arguments)
 
 
 def _forget(name: str, arguments: argparse.Namespace) -> int:
-    async def work(server: Reach) -> int:
-        removed = (await server.http.delete(_path(name)))["removed"]
+    async def work(shop: Shop) -> int:
+        removed = await shop.forget(name)
         print(f"the key of {printable(name)} is removed" if removed else f"no key of {printable(name)} was kept")
         return 0
 
-    return reach(work, arguments)
+    return _at_a_shop(work, arguments)
+
+
+def _at_a_shop(work: Callable[[Shop], Awaitable[int]], arguments: argparse.Namespace) -> int:
+    async def at_the_server(server: Reach) -> int:
+        return await work(Served(server))
+
+    async def at_the_folder(settings: Settings) -> int:
+        from .chat_plain import Printer  # noqa: PLC0415  with the next, needless where a server runs
+        from .providers_folder import opened  # noqa: PLC0415
+
+        Printer(sys.stderr)([[("dim", f"· no server runs: these are the keys in {settings.data.path()}")]])
+        try:
+            async with opened(settings) as shop:
+                return await work(shop)
+        except HubError as problem:
+            print(f"dragoman: {problem}", file=sys.stderr)
+            return 1
+
+    return reach(at_the_server, arguments, otherwise=at_the_folder)
+
+
+class Served:
+    """The providers of a server."""
+
+    def __init__(self, server: Reach) -> None:
+        self._http = server.http
+
+    async def catalogue(self, *, verify: bool) -> tuple[list[Entry], list[Entry]]:
+        """As ``Shop``; all three raise ``ClientError``."""
+        entries = (await self._http.get("/providers"))["providers"]
+        return entries, (await self._http.post("/providers/status", verify=verify))["statuses"]
+
+    async def keep(self, name: str, key: str) -> None:
+        """As ``Shop``."""
+        await self._http.put(_path(name), key=key)
+
+    async def forget(self, name: str) -> bool:
+        """As ``Shop``."""
+        return bool((await self._http.delete(_path(name)))["removed"])
 
 
 def line(entry: Entry, status: Entry) -> str:

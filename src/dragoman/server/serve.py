@@ -15,6 +15,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from dragoman.agents.native.factory import NativeFactory
+from dragoman.agents.native.providers import keys
 from dragoman.agents.native.providers.directory import ProviderDirectory
 from dragoman.agents.native.providers.keys import KeyStore
 from dragoman.agents.scripted import ScriptedFactory
@@ -127,7 +128,7 @@ class Server:
             return base if self._only_session else f"{base}/coop/session/{session}"
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
-        self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / "providers.json"))
+        self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / keys.FILE))
         native = NativeFactory(
             self._providers,
             settings.native,

@@ -24,6 +24,9 @@ from dragoman.hub.providers import KeySource
 
 log = logging.getLogger("dragoman.providers")
 
+FILE = "providers.json"
+"""Its name, in the folder of secrets."""
+
 KEY_CHARS = 4096
 """Characters of one key."""
 
