@@ -29,6 +29,7 @@ COMMANDS, EDITS = "bash", "edit"
 _GITS_OWN = frozenset((".git", ".gitmodules"))
 
 REJECTED = "User rejected this command."
+UNANSWERED = "Nobody answered whether this may be done, so it was not."
 
 _PLAN = "This session is in plan mode: look around, and present a plan. Nothing may be changed until it is accepted."
 _SUBAGENT = "A sub-agent may only run commands that need no approval."
@@ -136,7 +137,9 @@ def _accepted(answer: Answer | None) -> bool:
 
 def _told(answer: Answer | None) -> str:
     """What the model is told of a refusal; with what the person wants instead, if they said so."""
-    if answer is None or not answer.text:
+    if answer is None:
+        return UNANSWERED
+    if not answer.text:
         return REJECTED
     return f"{REJECTED} They said: {answer.text}"
 
