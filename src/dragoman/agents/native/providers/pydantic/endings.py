@@ -11,6 +11,8 @@ from pydantic_core import to_jsonable_python
 
 from dragoman.agents.native.providers.port import Finished, FinishReason, ProviderFailed, Spent
 
+from .messages import strict
+
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -32,7 +34,7 @@ def resumed(paused: Sequence[ModelResponse]) -> list[ModelResponse]:
     """What the provider is given to go on from: all that it said before, as one."""
     if not paused:
         return []
-    return [replace(paused[-1], parts=[part for message in paused for part in message.parts])]
+    return [replace(paused[-1], parts=[strict(part) for message in paused for part in message.parts])]
 
 
 def ending(message: ModelResponse, provider: str) -> Finished:
