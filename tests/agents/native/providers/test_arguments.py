@@ -39,6 +39,8 @@ from tests.agents.native.model_server.heard import Assistant
 from tests.agents.native.model_server.script import Answer as Scripted
 from tests.agents.native.model_server.script import Use, say
 
+from .played import Play, playing, sse
+
 MODELS = {
     "anthropic": "claude-sonnet-5",
     "google": "gemini-2.5-pro",
@@ -181,3 +183,21 @@ def test_what_a_paused_answer_held_as_text_goes_back_as_json() -> None:
         {},
         {"input": [1]},
     ]
+
+
+@pytest.mark.parametrize("given", [{}, {"id": None}, {"id": ""}])
+async def test_calls_without_an_id_have_ids_of_their_own(given: dict[str, Any]) -> None:
+    calls = [
+        {"index": at, **given, "type": "function", "function": {"name": "look", "arguments": "{}"}} for at in range(2)
+    ]
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    said = {**head, "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": None}]}
+    end = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    async with playing(Play([sse(said, end, done=True)])) as server:
+        provider = PydanticAI("vendor", "openai-chat", key="sk-0123456789abcdef", base_url=server.url)
+        try:
+            answer = await asked(provider, "openai-chat", UserMessage("Look."))
+        finally:
+            await provider.close()
+    assert all(it.call for it in answer.calls)
+    assert len({it.call for it in answer.calls}) == 2
