@@ -15,7 +15,7 @@ import msgspec
 
 from .events import Line
 from .turns import Turn
-from .ways import REFERENCE, WAYS, Way
+from .ways import REFERENCE, RETRY_FIRST, WAYS, Way
 
 Change = Callable[[list[list[Line]], Turn], None]
 """Changes the steps of a turn's transcript in place. The first one is what comes before any step."""
@@ -343,6 +343,30 @@ def _usage_always_told(steps: list[list[Line]], turn: Turn) -> None:
             line.update(dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens"), 0))
 
 
+def fails(way: Way, turn: Turn) -> bool:
+    """Whether a turn that the reference completes fails in this way."""
+    return way.api == "google" and turn.malformed
+
+
+def _malformed_fails(steps: list[list[Line]], turn: Turn) -> None:
+    if not turn.malformed:
+        return
+    message = "google failed: MALFORMED_FUNCTION_CALL."
+    problem = {
+        "code": "provider_failed",
+        "message": message,
+        "source": "provider",
+        "detail": {"error": {"finish_reason": "MALFORMED_FUNCTION_CALL"}},
+    }
+    tries = [
+        {"what": "log.written", "line": f"model call failed ({message}); trying again in {delay} s", "level": "warning"}
+        for delay in (RETRY_FIRST, 2 * RETRY_FIRST)
+    ]
+    ended = {"what": "step-ended", "reason": "error", "raw": None, "response": None, "problem": problem}
+    over = {"what": "turn.ended", "outcome": "failed", "problem": problem}
+    steps[1:] = [[steps[1][0], *tries, ended, over]]
+
+
 # The table
 
 _CHAT_WORDS = {it: it for it in ("stop", "length", "content_filter", "tool_calls")}
@@ -507,6 +531,12 @@ TABLE: Mapping[str, tuple[Difference, ...]] = {
         _keeps(
             "Signatures hang on calls, and on the text after thoughts, not on the thoughts.",
             _together(_signed(reasoning=False, calls=True), _sub_calls_signed, _text_signed_after_thoughts),
+        ),
+        Difference(
+            "arguments are an object, or the answer fails",
+            "Where others hand on whatever the model wrote, and the model is told of it, the API ends the answer with "
+            "`MALFORMED_FUNCTION_CALL`. It is tried again; then the turn fails.",
+            _malformed_fails,
         ),
     ),
 }

@@ -156,6 +156,8 @@ class Turn(msgspec.Struct, frozen=True):
     """Whether the model still speaks when the turn is cancelled."""
     stops_with_calls: bool = False
     """Whether the model says that it just stopped, though it made calls."""
+    malformed: bool = False
+    """Whether the model's arguments are no JSON object."""
 
     @property
     def unfinished(self) -> bool:
@@ -414,6 +416,18 @@ FAULTS: tuple[Turn, ...] = (
         "wrong-types-and-missing-fields",
         (calls(use("read", {"filePath": 7}), use("write", {"content": "x"}), use("edit", {})), DONE),
         calls=(("read", "error"), ("write", "error"), ("edit", "error")),
+    ),
+    Turn(
+        "arguments-that-are-no-json",
+        (calls(bare("glob", '{"pattern": oops'), bare("read", '{"filePath": "a.txt", "offset": NaN}')), DONE),
+        calls=(("glob", "error"), ("read", "error")),
+        malformed=True,
+    ),
+    Turn(
+        "arguments-that-are-no-object",
+        (calls(bare("glob", '["*.none"]'), bare("glob", '"*.none"'), bare("glob", "7")), DONE),
+        calls=(("glob", "error"), ("glob", "error"), ("glob", "error")),
+        malformed=True,
     ),
     Turn(
         "unknown-tool",
