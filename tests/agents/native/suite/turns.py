@@ -158,6 +158,8 @@ class Turn(msgspec.Struct, frozen=True):
     """Whether the model says that it just stopped, though it made calls."""
     malformed: bool = False
     """Whether the model's arguments are no JSON object."""
+    refused: bool = False
+    """Whether the provider's filter left nothing of the answer."""
 
     @property
     def unfinished(self) -> bool:
@@ -490,6 +492,12 @@ FAULTS: tuple[Turn, ...] = (
         (Failure("too_long", "This prompt is too long: 999 tokens > 99 maximum context length"),),
         outcome="failed",
     ),
+    Turn(
+        "too-long-within-an-answer",
+        (Answer((), broken=Broken("This prompt is too long: 999 tokens > 99 maximum context length")),),
+        outcome="failed",
+    ),
+    Turn("filtered-at-once", (Answer((), finish="content_filter"),), refused=True),
     Turn("all-is-well-again", (say("It all went on."),)),
 )
 """A session of their own, in their order."""

@@ -69,4 +69,5 @@ def spent(*messages: ModelResponse) -> Spent:
 
 
 def _json(details: dict[str, Any]) -> Any:
-    return to_jsonable_python(details, fallback=str)
+    told = {name: value for name, value in details.items() if name != "timestamp"}
+    return to_jsonable_python(told, fallback=str)
