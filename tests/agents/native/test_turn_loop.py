@@ -10,7 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.agents.native.providers.conversation import Message, ModelRequest, ToolMessage, UserMessage
+from dragoman.agents.native.providers.conversation import (
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    ToolMessage,
+    UserMessage,
+)
 from dragoman.agents.native.providers.port import CallMade, Finished, PartClosed, PartGrew, PartOpened, StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import TurnLimits
@@ -461,6 +467,15 @@ async def test_each_kind_of_subagent_does_its_task(hub: NativeHub, model: Record
         assert "found me" in ends[inner.call].output
         assert ends[outer.call].output == f"{kind} is done"
         assert len(of(facts, UsageReported)) == 4
+
+
+async def test_a_subagent_s_own_calls_are_shown_to_it_as_it_made_them(hub: NativeHub, model: Recording) -> None:
+    session = await hub.session()
+    for written, shown in (('{"filePath": "f"}', {"filePath": "f"}), ('{"filePath": NaN}', '{"filePath": NaN}')):
+        task = msgspec.json.encode({"task": script(f"call read {written}", "say done")}).decode()
+        await hub.turn(session, script(f"call spawnAgent {task}", "say thanks"))
+        inner = model.requests[-2].messages
+        assert [call.input for it in inner if isinstance(it, AssistantMessage) for call in it.calls] == [shown]
 
 
 async def test_a_subagent_may_not_run_what_must_be_asked(hub: NativeHub) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
@@ -27,6 +28,8 @@ from .providers.port import (
     StreamEvent,
 )
 from .settings import TurnLimits
+
+log = logging.getLogger("dragoman.native")
 
 OnEvent = Callable[[StreamEvent], Awaitable[None]]
 OnRetry = Callable[[ProviderFailed, float], None]
@@ -116,6 +119,52 @@ class _Measure:
             raise _too_much(f"{self._limits.answer_parts} parts (native.turn.answer_parts)")
 
 
+class _Promise:
+    """What the port promises of a stream's order, held to: whoever takes the events relies on it."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._open: set[str] = set()
+        self._closed: set[str] = set()
+        self._made: set[str] = set()
+        self._finished = False
+
+    def take(self, event: StreamEvent) -> None:
+        """Hold one event to it. Raises ``ProviderFailed``."""
+        if isinstance(event, RawReceived):
+            return
+        if self._finished:
+            raise self._broken("something came after the end")
+        if isinstance(event, PartGrew):
+            self._demand(event.part in self._open, "a part grew that was not open")
+        elif isinstance(event, PartOpened):
+            self._demand(event.part not in self._open | self._closed, "a part was opened twice")
+            self._open.add(event.part)
+        elif isinstance(event, PartClosed):
+            self._demand(event.part in self._open, "a part was closed that was not open")
+            self._open.remove(event.part)
+            self._closed.add(event.part)
+        elif isinstance(event, CallMade):
+            self._demand(event.call in self._closed, "a call was made whose input was not complete")
+            self._demand(event.call not in self._made, "a call was made twice")
+            self._made.add(event.call)
+        elif isinstance(event, Finished):
+            self._demand(not self._open, "it ended while a part was open")
+            self._finished = True
+
+    def end(self) -> None:
+        """The stream ended of itself. Raises ``ProviderFailed``."""
+        self._demand(self._finished, "it had no end")
+
+    def _demand(self, kept: bool, otherwise: str) -> None:
+        if not kept:
+            raise self._broken(otherwise)
+
+    def _broken(self, how: str) -> ProviderFailed:
+        log.error("the adapter of %s broke the port's promise: %s", self._provider, how)
+        return ProviderFailed(f"the answer of {self._provider} was not understood: {how}")
+
+
 def _too_much(limit: str) -> ProviderFailed:
     return ProviderFailed(f"the model's answer is over its limit of {limit}")
 
@@ -137,12 +186,15 @@ async def call_model(
     while True:
         shown = False
         measure = _Measure(limits)
+        promise = _Promise(provider.name)
         try:
             async with aclosing(provider.stream(request, raw=raw)) as stream:
                 async for event in stream:
                     shown = shown or not isinstance(event, RawReceived)
                     measure.take(event)
+                    promise.take(event)
                     await on_event(_storable(event))
+                promise.end()
         except ProviderFailed as failure:
             delay = _delay(failure, tried, limits)
             if shown or delay is None:

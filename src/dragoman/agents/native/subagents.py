@@ -14,7 +14,7 @@ import msgspec
 
 from dragoman.hub.events import LogWritten, SubagentEnded, SubagentStarted
 
-from .calls import Caller, CallRunner, Done
+from .calls import Caller, CallRunner, Done, shown_input
 from .history import speakable
 from .model_call import Answer, call_model
 from .prompt import subagent_prompt
@@ -155,7 +155,8 @@ def _renamed(message: AssistantMessage, names: Mapping[str, CallMade]) -> Assist
     parts = []
     for part in message.parts:
         if isinstance(part, Call):
-            part = msgspec.structs.replace(part, call=names[part.call].call, tool=speakable(part.tool))  # noqa: PLW2901
+            made = names[part.call]
+            part = Call(made.call, speakable(made.tool), shown_input(made.arguments), made.metadata)  # noqa: PLW2901
         if not isinstance(part, Text) or part.text:
             parts.append(part)
     return AssistantMessage(tuple(parts), message.provider)

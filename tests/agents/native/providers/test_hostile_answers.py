@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import count
 from typing import Any
@@ -82,20 +82,20 @@ def test_lines_without_data_count_too() -> None:
 
 
 class Babble:
-    """A provider of endless events."""
+    """A provider of endless events: those of round 0, 1, 2…"""
 
     name = "babble"
     searches = False
 
-    def __init__(self, *events: StreamEvent) -> None:
+    def __init__(self, events: Callable[[int], Sequence[StreamEvent]]) -> None:
         self._events = events
         self.given = 0
         self.ended = False
 
     async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
         try:
-            while True:
-                for event in self._events:
+            for number in count():
+                for event in self._events(number):
                     self.given += 1
                     yield event
         finally:
@@ -105,18 +105,21 @@ class Babble:
         """There is no connection."""
 
 
-BABBLES = {
-    "text": ((PartGrew("p", "x" * 10),), "100 characters"),
-    "names": ((PartOpened("p" * 5, "tool_input", tool="x" * 5), PartClosed("ppppp")), "100 characters"),
-    "parts": ((PartOpened("", "text"), PartClosed("")), "20 parts"),
-    "sources": ((Cited({"url": "u"}),), "20 parts"),
+BABBLES: dict[str, tuple[Callable[[int], Sequence[StreamEvent]], str]] = {
+    "text": (lambda n: [PartGrew("p", "x" * 10)] if n else [PartOpened("p", "text")], "100 characters"),
+    "names": (
+        lambda n: (PartOpened(f"pppp{n}", "tool_input", tool="x" * 5), PartClosed(f"pppp{n}")),
+        "100 characters",
+    ),
+    "parts": (lambda n: (PartOpened(str(n), "text"), PartClosed(str(n))), "20 parts"),
+    "sources": (lambda n: (Cited({"url": "u"}),), "20 parts"),
 }
 
 
 @pytest.mark.parametrize("name", BABBLES)
 async def test_a_model_call_takes_so_much_and_no_more(name: str) -> None:
     events, limit = BABBLES[name]
-    provider = Babble(*events)
+    provider = Babble(events)
     seen: list[StreamEvent] = []
 
     async def see(event: StreamEvent) -> None:

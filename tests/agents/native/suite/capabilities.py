@@ -15,7 +15,7 @@ import msgspec
 
 from .events import Line
 from .turns import Turn
-from .ways import REFERENCE, WAYS, Way
+from .ways import REFERENCE, RETRY_FIRST, WAYS, Way
 
 Change = Callable[[list[list[Line]], Turn], None]
 """Changes the steps of a turn's transcript in place. The first one is what comes before any step."""
@@ -343,6 +343,46 @@ def _usage_always_told(steps: list[list[Line]], turn: Turn) -> None:
             line.update(dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens"), 0))
 
 
+def fails(way: Way, turn: Turn) -> bool:
+    """Whether a turn that the reference completes fails in this way."""
+    return (way.api == "google" and turn.malformed) or (way.adapter == "pydantic-ai" and turn.refused)
+
+
+def _malformed_fails(steps: list[list[Line]], turn: Turn) -> None:
+    if not turn.malformed:
+        return
+    message = "google failed: MALFORMED_FUNCTION_CALL."
+    problem = {
+        "code": "provider_failed",
+        "message": message,
+        "source": "provider",
+        "detail": {"error": {"finish_reason": "MALFORMED_FUNCTION_CALL"}},
+    }
+    tries = [
+        {"what": "log.written", "line": f"model call failed ({message}); trying again in {delay} s", "level": "warning"}
+        for delay in (RETRY_FIRST, 2 * RETRY_FIRST)
+    ]
+    ended = {"what": "step-ended", "reason": "error", "raw": None, "response": None, "problem": problem}
+    over = {"what": "turn.ended", "outcome": "failed", "problem": problem}
+    steps[1:] = [[steps[1][0], *tries, ended, over]]
+
+
+def _refusal_fails(provider: str, word: str) -> Change:
+    def change(steps: list[list[Line]], turn: Turn) -> None:
+        if not turn.refused:
+            return
+        problem = {
+            "code": "provider_invalid_request",
+            "message": f"{provider} refused to answer: {word}.",
+            "source": "provider",
+            "detail": {"error": {"finish_reason": word}},
+        }
+        ended = {"what": "step-ended", "reason": "error", "raw": None, "response": None, "problem": problem}
+        steps[1:] = [[steps[1][0], ended, {"what": "turn.ended", "outcome": "failed", "problem": problem}]]
+
+    return change
+
+
 # The table
 
 _CHAT_WORDS = {it: it for it in ("stop", "length", "content_filter", "tool_calls")}
@@ -419,6 +459,11 @@ def _keeps(why: str, change: Change) -> Difference:
     return Difference("other parts carry what the provider wants back", why, change)
 
 
+def _refused_by(provider: str, word: str) -> Difference:
+    why = "Where the provider's filter left nothing of an answer, the turn fails and says so; ours just ends."
+    return Difference("an answer that was filtered whole is a failure", why, _refusal_fails(provider, word))
+
+
 def _together(*changes: Change) -> Change:
     def change(steps: list[list[Line]], turn: Turn) -> None:
         for each in changes:
@@ -453,6 +498,7 @@ TABLE: Mapping[str, tuple[Difference, ...]] = {
             "The library wants the ids of texts and calls back, too.",
             _together(_signed(messages=True, calls=True), _sub_calls_signed),
         ),
+        _refused_by("openai", "content_filter"),
     ),
     "pydantic-ai, openai-chat": (
         NO_RAW,
@@ -465,6 +511,7 @@ TABLE: Mapping[str, tuple[Difference, ...]] = {
         CONNECTION,
         STATUS,
         _errors_of(_chat_error),
+        _refused_by("openai", "content_filter"),
     ),
     "pydantic-ai, anthropic": (
         NO_RAW,
@@ -482,6 +529,7 @@ TABLE: Mapping[str, tuple[Difference, ...]] = {
         Difference(
             "tokens are always told", "Usage is part of every answer, so it is never our estimate.", _usage_always_told
         ),
+        _refused_by("anthropic", "refusal"),
     ),
     "pydantic-ai, google": (
         NO_RAW,
@@ -508,6 +556,13 @@ TABLE: Mapping[str, tuple[Difference, ...]] = {
             "Signatures hang on calls, and on the text after thoughts, not on the thoughts.",
             _together(_signed(reasoning=False, calls=True), _sub_calls_signed, _text_signed_after_thoughts),
         ),
+        Difference(
+            "arguments are an object, or the answer fails",
+            "Where others hand on whatever the model wrote, and the model is told of it, the API ends the answer with "
+            "`MALFORMED_FUNCTION_CALL`. It is tried again; then the turn fails.",
+            _malformed_fails,
+        ),
+        _refused_by("google", "SAFETY"),
     ),
 }
 """By way, in the order in which they are applied. What the reference itself cannot do is not in it."""

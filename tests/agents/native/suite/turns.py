@@ -156,6 +156,10 @@ class Turn(msgspec.Struct, frozen=True):
     """Whether the model still speaks when the turn is cancelled."""
     stops_with_calls: bool = False
     """Whether the model says that it just stopped, though it made calls."""
+    malformed: bool = False
+    """Whether the model's arguments are no JSON object."""
+    refused: bool = False
+    """Whether the provider's filter left nothing of the answer."""
 
     @property
     def unfinished(self) -> bool:
@@ -416,6 +420,18 @@ FAULTS: tuple[Turn, ...] = (
         calls=(("read", "error"), ("write", "error"), ("edit", "error")),
     ),
     Turn(
+        "arguments-that-are-no-json",
+        (calls(bare("glob", '{"pattern": oops'), bare("read", '{"filePath": "a.txt", "offset": NaN}')), DONE),
+        calls=(("glob", "error"), ("read", "error")),
+        malformed=True,
+    ),
+    Turn(
+        "arguments-that-are-no-object",
+        (calls(bare("glob", '["*.none"]'), bare("glob", '"*.none"'), bare("glob", "7")), DONE),
+        calls=(("glob", "error"), ("glob", "error"), ("glob", "error")),
+        malformed=True,
+    ),
+    Turn(
         "unknown-tool",
         (calls(use("teleport", {"to": "Mars"}), use("glob", {"pattern": "*.none"})), DONE),
         calls=(("teleport", "error"), ("glob", "ok")),
@@ -476,6 +492,12 @@ FAULTS: tuple[Turn, ...] = (
         (Failure("too_long", "This prompt is too long: 999 tokens > 99 maximum context length"),),
         outcome="failed",
     ),
+    Turn(
+        "too-long-within-an-answer",
+        (Answer((), broken=Broken("This prompt is too long: 999 tokens > 99 maximum context length")),),
+        outcome="failed",
+    ),
+    Turn("filtered-at-once", (Answer((), finish="content_filter"),), refused=True),
     Turn("all-is-well-again", (say("It all went on."),)),
 )
 """A session of their own, in their order."""

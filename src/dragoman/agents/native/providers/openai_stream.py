@@ -188,8 +188,13 @@ def call_id(call: str) -> str:
 
 def arguments(call: Call) -> str:
     """A past call's arguments as the JSON object that servers parse, also where the model gave none."""
+    return msgspec.json.encode(arguments_object(call)).decode()
+
+
+def arguments_object(call: Call) -> dict[str, Json]:
+    """The same before it is written down: what the model gave in place of an object is put into one."""
     given = {} if call.input is None else call.input
-    return msgspec.json.encode(given if isinstance(given, dict) else {"input": given}).decode()
+    return given if isinstance(given, dict) else {"input": given}
 
 
 def result_text(message: ToolMessage) -> str:

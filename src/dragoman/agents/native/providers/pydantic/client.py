@@ -64,6 +64,7 @@ class Client:
         model = self._models.model(request.model)
         asked = History(self._name, model.system).messages(request.messages)
         paused: list[ModelResponse] = []
+        taken: set[str] = set()
         while True:
             call = model_request_stream(
                 model,
@@ -73,7 +74,9 @@ class Client:
                 instrument=False,
             )
             async with _opened(call) as response:
-                translation = Translation(response, segment=len(paused), calls_overlap=self._api == "openai-chat")
+                translation = Translation(
+                    response, segment=len(paused), calls_overlap=self._api == "openai-chat", taken=taken
+                )
                 async with aclosing(_translated(response, translation)) as events:
                     async for event in events:
                         yield event

@@ -11,6 +11,8 @@ from pydantic_core import to_jsonable_python
 
 from dragoman.agents.native.providers.port import Finished, FinishReason, ProviderFailed, Spent
 
+from .messages import strict
+
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -32,7 +34,7 @@ def resumed(paused: Sequence[ModelResponse]) -> list[ModelResponse]:
     """What the provider is given to go on from: all that it said before, as one."""
     if not paused:
         return []
-    return [replace(paused[-1], parts=[part for message in paused for part in message.parts])]
+    return [replace(paused[-1], parts=[strict(part) for message in paused for part in message.parts])]
 
 
 def ending(message: ModelResponse, provider: str) -> Finished:
@@ -67,4 +69,5 @@ def spent(*messages: ModelResponse) -> Spent:
 
 
 def _json(details: dict[str, Any]) -> Any:
-    return to_jsonable_python(details, fallback=str)
+    told = {name: value for name, value in details.items() if name != "timestamp"}
+    return to_jsonable_python(told, fallback=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,10 +47,11 @@ _NAMES = {"web_search": "webSearch"}
 
 
 class _Open(msgspec.Struct):
-    """A part that was opened. ``part`` is our id of it."""
+    """A part that was opened. ``part`` is our id of it, ``given`` the provider's of a call: it may give one twice."""
 
     part: str
     call: bool
+    given: str
     closed: bool = False
 
 
@@ -58,14 +60,17 @@ class Translation:
     one answer, whose parts are to have names of their own.
 
     Thoughts stay open until something else begins, since their signature may come after their text. With
-    ``calls_overlap`` calls stay open until the end, since their arguments may come in turns.
+    ``calls_overlap`` calls stay open until the end, since their arguments may come in turns. ``taken`` are the names
+    of the answer's parts so far, to which this one's are added.
     """
 
-    def __init__(self, response: StreamedResponse, *, segment: int, calls_overlap: bool) -> None:
+    def __init__(self, response: StreamedResponse, *, segment: int, calls_overlap: bool, taken: set[str]) -> None:
         self._response = response
         self._prefix = f"{segment}." if segment else ""
         self._calls_overlap = calls_overlap
+        self._taken = taken
         self._open: dict[int, _Open] = {}
+        self._returned: set[str] = set()
 
     def of(self, event: ModelResponseStreamEvent) -> Iterator[StreamEvent]:
         """What an event becomes."""
@@ -97,9 +102,8 @@ class Translation:
             yield from self._grew(index, part.content)
         elif isinstance(part, _Call):
             own = isinstance(part, ToolCallPart)
-            yield self._opened(
-                index, PartOpened(part.tool_call_id, "tool_input", tool=_named(part), by_provider=not own)
-            )
+            opened = PartOpened(self._unique(part.tool_call_id), "tool_input", tool=_named(part), by_provider=not own)
+            yield self._opened(index, opened, part.tool_call_id)
             yield from self._grew(index, _json_text(part.args))
 
     def _grown(self, index: int, delta: Any) -> Iterator[StreamEvent]:
@@ -116,14 +120,26 @@ class Translation:
         if not stays:
             yield from self._close(index)
 
-    def _opened(self, index: int, event: PartOpened) -> PartOpened:
-        self._open[index] = _Open(event.part, event.kind == "tool_input")
+    def _opened(self, index: int, event: PartOpened, given: str = "") -> PartOpened:
+        self._open[index] = _Open(event.part, event.kind == "tool_input", given)
+        self._taken.add(event.part)
         return event
+
+    def _unique(self, given: str) -> str:
+        """The provider's id of a call where it gave one, and only this once; else one made from it."""
+        given = unique = given or f"{self._prefix}call"
+        count = 1
+        while unique in self._taken:
+            count += 1
+            unique = f"{given}-{count}"
+        return unique
 
     def _grew(self, index: int, text: str) -> Iterator[StreamEvent]:
         if not text:
             return
         known = self._open[index]
+        if known.closed and known.call:
+            return  # it was made with the arguments that it had
         if known.closed:  # more of a part whose end was told
             kind: PartKind = "reasoning" if "reasoning-" in known.part else "text"
             yield self._opened(index, PartOpened(f"{known.part}+", kind))
@@ -150,13 +166,18 @@ class Translation:
 
     def _provider_ended(self, part: NativeToolReturnPart) -> Iterator[StreamEvent]:
         given: Json = None
+        call = None
         for index, known in list(self._open.items()):
-            if known.part == part.tool_call_id:
+            if call is None and known.call and known.given == part.tool_call_id and known.part not in self._returned:
                 yield from self._close(index)
-                given = self._input(index)
+                call, given = known.part, self._input(index)
+        if call is None:
+            call = self._unique(part.tool_call_id)
+            self._taken.add(call)
+        self._returned.add(call)
         output = to_jsonable_python(part.content, fallback=str)
         failed = part.outcome != "success"
-        yield ProviderCallEnded(part.tool_call_id, _named(part), given, output, failed)
+        yield ProviderCallEnded(call, _named(part), given, output, failed)
 
     def _input(self, index: int) -> Json:
         part = self._response.get().parts[index]
@@ -171,7 +192,13 @@ def _named(part: _Call | NativeToolReturnPart) -> str:
 def _json_text(arguments: object) -> str:
     if isinstance(arguments, str):
         return arguments
-    return "" if arguments is None else msgspec.json.encode(to_jsonable_python(arguments)).decode()
+    if arguments is None:
+        return ""
+    given = to_jsonable_python(arguments)
+    try:
+        return msgspec.json.encode(given).decode()
+    except (UnicodeEncodeError, OverflowError):  # halves of characters, numbers of any length
+        return json.dumps(given)
 
 
 def _cited(citations: list[Citation] | None) -> Iterator[Cited]:

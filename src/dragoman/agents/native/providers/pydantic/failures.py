@@ -61,7 +61,7 @@ def _cause(error: Exception) -> tuple[Cause, bool]:
         if error.provider_retry_hint is not None:
             retryable = error.provider_retry_hint
         text = str(_own_message(error.body) or "").lower()
-        if cause == "invalid_request" and any(words in text for words in _TOO_LONG):
+        if cause in {"invalid_request", "failed"} and any(words in text for words in _TOO_LONG):
             return "too_long", False
     return cause, retryable
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import msgspec
 from pydantic_ai.messages import (
@@ -19,6 +20,7 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    NativeToolCallPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -36,7 +38,11 @@ from dragoman.agents.native.providers.conversation import (
     ToolMessage,
     UserMessage,
 )
+from dragoman.agents.native.providers.openai_stream import arguments_object
+from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json
+
+from .cleaning import whole_characters
 
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 """What no id of a call may hold, if every API is to take it."""
@@ -123,11 +129,21 @@ def _content(text: str, images: tuple[Image, ...]) -> Any:
     return [text, *pictures] if text.strip() else pictures
 
 
-def _arguments(given: Json) -> str | dict[str, Any]:
-    """An object as it is, text that was no JSON as that text, anything else as JSON text."""
-    if isinstance(given, dict | str):
-        return given
-    return "{}" if given is None else msgspec.json.encode(given).decode()
+def _arguments(given: Json) -> dict[str, Any]:
+    """An object, whatever the model gave: the library would read text itself, and takes numbers that are no JSON."""
+    return arguments_object(Call("", "", given))
+
+
+def strict(part: ModelResponsePart) -> ModelResponsePart:
+    """The library's own part as it may go back: arguments that it holds as text are read as JSON, and as no more."""
+    if not isinstance(part, ToolCallPart | NativeToolCallPart) or not isinstance(part.args, str):
+        return part
+    try:
+        given: Json = msgspec.json.decode(part.args or "{}")
+    except NOT_JSON:
+        given = whole_characters(part.args)
+    changed: ModelResponsePart = replace(cast("Any", part), args=_arguments(given))  # some have arguments of a type
+    return changed
 
 
 def _without(kept: dict[str, Any], name: str) -> dict[str, Any]:
