@@ -16,6 +16,7 @@ from dragoman.agents.native.settings import NativeSettings
 from dragoman.client.errors import Refused
 from dragoman.client.hub import HubClient
 from dragoman.client.hub_http import HubHttp
+from dragoman.dialects.hub import bodies
 from dragoman.dialects.hub import messages as ask
 from dragoman.dialects.hub.link import HubLink
 from dragoman.hub.permissions import LOCAL, Principal, Right
@@ -142,7 +143,7 @@ def test_the_message_that_holds_a_key_does_not_show_it() -> None:
     message = ask.decode(json.dumps({"op": "set_key", "provider": "openai", "key": SECRET}))
     assert isinstance(message, ask.SetKey)
     assert message.key == SECRET
-    assert SECRET not in repr(message) + repr(ask.KeyBody(key=SECRET))
+    assert SECRET not in repr(message) + repr(bodies.KeyBody(key=SECRET))
 
 
 async def test_http_client_puts(provided: Rig) -> None:

@@ -16,7 +16,7 @@ from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 
-from . import messages as ask
+from . import bodies
 from .errors import check_json
 from .frames import encode
 from .providers import ProviderCommands
@@ -61,14 +61,14 @@ class Commands:
 
     # Sessions
 
-    def rows(self, principal: Principal, query: ask.ListQuery) -> Rows:
+    def rows(self, principal: Principal, query: bodies.ListQuery) -> Rows:
         return list_rows(self.registry.rows(principal), query, self.settings.rows)
 
     async def session(self, principal: Principal, session: str) -> Session:
         """Raises ``UnknownSession``, ``Gone``."""
         return await self.registry.get(principal, session)
 
-    async def create(self, principal: Principal, body: ask.CreateBody) -> Created:
+    async def create(self, principal: Principal, body: bodies.CreateBody) -> Created:
         """All or nothing: a session that cannot be started is dropped again."""
         check_json([body.options, body.settings], self.settings.json_depth)
         _check_settings(body.settings)
@@ -114,7 +114,7 @@ class Commands:
     async def snapshot(self, principal: Principal, session: str) -> Snapshot:
         return show_state((await self.session(principal, session)).shown)
 
-    async def change(self, principal: Principal, session: str, body: ask.SettingsBody) -> At:
+    async def change(self, principal: Principal, session: str, body: bodies.SettingsBody) -> At:
         changes = body.settings
         check_json(changes, self.settings.json_depth)
         _check_settings(changes)
@@ -123,7 +123,7 @@ class Commands:
 
     # The log
 
-    async def events(self, principal: Principal, session: str, query: ask.EventsQuery) -> Page:
+    async def events(self, principal: Principal, session: str, query: bodies.EventsQuery) -> Page:
         """One page, bounded in count and bytes. Raises ``InvalidRequest`` for a cursor beyond the log."""
         found = await self.session(principal, session)
         limit = min(query.limit or self.settings.page_events, self.settings.page_events)
@@ -140,7 +140,7 @@ class Commands:
         events = self._fitting(events[::-1])[::-1]
         return _page(session, events, head, has_more=bool(events) and events[0].seq > 1)
 
-    async def newest(self, principal: Principal, query: ask.NewestQuery) -> NewestEvents:
+    async def newest(self, principal: Principal, query: bodies.NewestQuery) -> NewestEvents:
         limit = min(query.limit or self.settings.page_events, self.settings.page_events)
         room = self.settings.page_bytes
         placed: list[PlacedEvent] = []
@@ -165,7 +165,7 @@ class Commands:
 
     # Turns and decisions
 
-    async def submit(self, principal: Principal, session: str, body: ask.PromptBody) -> Submitted:
+    async def submit(self, principal: Principal, session: str, body: bodies.PromptBody) -> Submitted:
         found = await self.session(principal, session)
         receipt = await found.submit(
             principal, body.text, via=VIA, client_message_id=body.client_message_id, when_busy=body.when_busy
@@ -177,13 +177,13 @@ class Commands:
         await found.withdraw(principal, prompt)
         return At(found.shown.seq)
 
-    async def answer(self, principal: Principal, session: str, decision: str, body: ask.AnswerBody) -> At:
+    async def answer(self, principal: Principal, session: str, decision: str, body: bodies.AnswerBody) -> At:
         check_json(body.answer, self.settings.json_depth)
         answer = msgspec.structs.replace(body.answer, withheld=False)  # the hub's own mark
         found = await self.session(principal, session)
         return At((await found.answer(principal, decision, answer, via=VIA)).seq)
 
-    async def cancel(self, principal: Principal, session: str, body: ask.CancelBody) -> Cancelled:
+    async def cancel(self, principal: Principal, session: str, body: bodies.CancelBody) -> Cancelled:
         found = await self.session(principal, session)
         return Cancelled(await found.cancel(principal, body.turn, via=VIA))
 
@@ -193,7 +193,7 @@ class Commands:
         found = await self.session(principal, session)
         return At((await found.reset_history(principal)).seq)
 
-    async def merge_history(self, principal: Principal, session: str, body: ask.HistoryBody) -> At:
+    async def merge_history(self, principal: Principal, session: str, body: bodies.HistoryBody) -> At:
         found = await self.session(principal, session)
         return At((await found.merge_history(principal, body.messages, replace=body.replace, via=VIA)).seq)
 
@@ -204,7 +204,7 @@ class Commands:
 
     # The terminal: these wait for nothing, so that what is typed stays in order
 
-    def type_in(self, principal: Principal, session: Session, body: ask.InputBody) -> Typed:
+    def type_in(self, principal: Principal, session: Session, body: bodies.InputBody) -> Typed:
         terminal = session.control(principal)
         if body.keys is not None:
             if body.text is not None or body.data is not None or body.enter:
@@ -223,11 +223,11 @@ class Commands:
     def press(self, principal: Principal, session: Session, keys: tuple[str, ...]) -> Typed:
         return Typed(_running(session.control(principal)).press(keys))
 
-    def resize(self, principal: Principal, session: Session, body: ask.ResizeBody) -> Empty:
+    def resize(self, principal: Principal, session: Session, body: bodies.ResizeBody) -> Empty:
         _running(session.control(principal)).resize(body.cols, body.rows, principal.id)
         return Empty()
 
-    def signal(self, principal: Principal, session: Session, body: ask.SignalBody) -> Empty:
+    def signal(self, principal: Principal, session: Session, body: bodies.SignalBody) -> Empty:
         _running(session.control(principal)).signal(body.signal)
         return Empty()
 
@@ -238,7 +238,7 @@ class Commands:
             raise Unsupported("this session runs without a screen model")
         return show_screen(screen.snapshot(), screen.styled() if styled else None)
 
-    def tape(self, principal: Principal, session: Session, query: ask.TapeQuery) -> TapePiece:
+    def tape(self, principal: Principal, session: Session, query: bodies.TapeQuery) -> TapePiece:
         tape = watched(principal, session).tape
         limit = min(query.limit or self.settings.tape_chunk, self.settings.tape_chunk)
         wanted = query.offset if query.offset is not None else max(tape.start, tape.end - limit)

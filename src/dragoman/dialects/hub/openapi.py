@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from . import bodies
 from . import messages as ask
 from . import replies as tell
 from .errors import STATUS, ErrorBody
@@ -91,7 +92,7 @@ def _operation(route: Route, refs: dict[type, Any], components: dict[str, Any]) 
     if route.body is not None:
         operation["requestBody"] = {"content": {"application/json": {"schema": refs[route.body]}}}
         operation["requestBody"]["required"] = bool(components[route.body.__name__].get("required"))
-    if route.body is ask.PromptBody:
+    if route.body is bodies.PromptBody:
         operation["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "required": False, "schema": {"type": "string"}}
         )

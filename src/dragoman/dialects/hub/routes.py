@@ -19,6 +19,7 @@ from dragoman.dialects.base import is_loopback
 from dragoman.hub.errors import HubError, InvalidRequest
 from dragoman.hub.permissions import LOCAL, Principal
 
+from . import bodies
 from . import messages as ask
 from .commands import Commands
 from .errors import (
@@ -135,12 +136,12 @@ async def _newest(call: Call) -> msgspec.Struct:
 
 
 async def _submit(call: Call) -> msgspec.Struct:
-    body: ask.PromptBody = call.body
+    body: bodies.PromptBody = call.body
     key = call.headers.get("idempotency-key")
     if key is not None and body.client_message_id not in (None, key):
         raise InvalidRequest("client_message_id and Idempotency-Key differ")
     if key is not None:
-        body = msgspec.convert({**msgspec.to_builtins(body), "client_message_id": key}, ask.PromptBody)
+        body = msgspec.convert({**msgspec.to_builtins(body), "client_message_id": key}, bodies.PromptBody)
     return await call.commands.submit(call.principal, call.session, body)
 
 
@@ -225,20 +226,20 @@ def _on(method: str, path: str, summary: str, handler: Handler, result: type | N
 ROUTES: tuple[Route, ...] = (
     _on("GET", "/openapi.json", "This contract", _openapi, None),
     _on("GET", "/health", "Whether the server can do its work", _health, Health),
-    _on("GET", "/sessions", "The sessions, newest last", _sessions, Rows, query=ask.ListQuery),
-    _on("POST", "/sessions", "Make a session", _create, Created, body=ask.CreateBody, status=201),
+    _on("GET", "/sessions", "The sessions, newest last", _sessions, Rows, query=bodies.ListQuery),
+    _on("POST", "/sessions", "Make a session", _create, Created, body=bodies.CreateBody, status=201),
     _on("GET", "/sessions/{session}", "What is true of it, with its cursor", _snapshot, Snapshot),
     _on("DELETE", "/sessions/{session}", "Close it and drop its log", _delete, Empty),
-    _on("PATCH", "/sessions/{session}", "Change settings", _change, At, body=ask.SettingsBody),
+    _on("PATCH", "/sessions/{session}", "Change settings", _change, At, body=bodies.SettingsBody),
     _on("POST", "/sessions/{session}/start", "Start its agent (again)", _start, At),
     _on("POST", "/sessions/{session}/close", "End what runs; the log stays", _close, At),
-    _on("GET", "/sessions/{session}/events", "One page of the log", _events, Page, query=ask.EventsQuery),
-    _on("GET", "/events", "The newest events over all sessions", _newest, NewestEvents, query=ask.NewestQuery),
-    _on("POST", "/sessions/{session}/prompts", "Submit a prompt", _submit, Submitted, body=ask.PromptBody),
+    _on("GET", "/sessions/{session}/events", "One page of the log", _events, Page, query=bodies.EventsQuery),
+    _on("GET", "/events", "The newest events over all sessions", _newest, NewestEvents, query=bodies.NewestQuery),
+    _on("POST", "/sessions/{session}/prompts", "Submit a prompt", _submit, Submitted, body=bodies.PromptBody),
     _on("DELETE", "/sessions/{session}/prompts/{prompt}", "Take back a prompt that waits", _withdraw, At),
-    _on("POST", "/sessions/{session}/decisions/{decision}", "Answer a decision", _answer, At, body=ask.AnswerBody),
-    _on("POST", "/sessions/{session}/cancel", "End a turn", _cancel, Cancelled, body=ask.CancelBody),
-    _on("POST", "/sessions/{session}/history", "Give it a history", _merge_history, At, body=ask.HistoryBody),
+    _on("POST", "/sessions/{session}/decisions/{decision}", "Answer a decision", _answer, At, body=bodies.AnswerBody),
+    _on("POST", "/sessions/{session}/cancel", "End a turn", _cancel, Cancelled, body=bodies.CancelBody),
+    _on("POST", "/sessions/{session}/history", "Give it a history", _merge_history, At, body=bodies.HistoryBody),
     _on("DELETE", "/sessions/{session}/history", "Later turns see nothing from before", _reset_history, At),
     _on("POST", "/sessions/{session}/compact", "Have the agent shorten its context", _compact, At),
     _on(
@@ -247,16 +248,16 @@ ROUTES: tuple[Route, ...] = (
         "A piece of the raw output; where it starts and ends is in Tape-Offset, Tape-Next and Tape-End",
         _tape,
         None,
-        query=ask.TapeQuery,
+        query=bodies.TapeQuery,
         media="application/octet-stream",
     ),
-    _on("GET", "/sessions/{session}/screen", "The picture now", _screen, Picture, query=ask.ScreenQuery),
-    _on("POST", "/sessions/{session}/input", "Type into the terminal", _input, Typed, body=ask.InputBody),
-    _on("POST", "/sessions/{session}/resize", "Change its size", _resize, Empty, body=ask.ResizeBody),
-    _on("POST", "/sessions/{session}/signal", "Signal the program", _signal, Empty, body=ask.SignalBody),
+    _on("GET", "/sessions/{session}/screen", "The picture now", _screen, Picture, query=bodies.ScreenQuery),
+    _on("POST", "/sessions/{session}/input", "Type into the terminal", _input, Typed, body=bodies.InputBody),
+    _on("POST", "/sessions/{session}/resize", "Change its size", _resize, Empty, body=bodies.ResizeBody),
+    _on("POST", "/sessions/{session}/signal", "Signal the program", _signal, Empty, body=bodies.SignalBody),
     _on("GET", "/providers", "The model providers", _providers, ProviderList),
-    _on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=ask.StatusBody),
-    _on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=ask.KeyBody),
+    _on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=bodies.StatusBody),
+    _on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=bodies.KeyBody),
     _on("DELETE", "/providers/{provider}/key", "Remove it", _forget_key, KeyForgotten),
 )
 """Every route, below the dialect's root."""

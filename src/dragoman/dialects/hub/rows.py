@@ -6,8 +6,8 @@ from dragoman.dialects.frames import text_frame
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import Principal
 
+from .bodies import ListQuery
 from .frames import FrameCache, encode
-from .messages import ListQuery
 from .replies import Rows
 from .ring import Ring, Stream
 from .views import show_row

@@ -19,6 +19,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.state import OpenCall
 from dragoman.hub.tool_offers import ToolOffer
 
+from . import bodies
 from . import messages as ask
 from .errors import check_json
 from .frames import frame
@@ -155,7 +156,7 @@ class CallStream(Stream):
         self._stop()
 
 
-def _problem(said: ask.CallEnd) -> Problem | None:
+def _problem(said: bodies.CallEnd) -> Problem | None:
     return Problem(code="client", message=said.error) if said.error is not None else None
 
 
