@@ -209,6 +209,15 @@ async def test_input_goes_to_the_program_and_not_to_the_log(programs: Programs) 
 # Runs one after the other
 
 
+async def test_what_a_run_left_behind_is_ended_before_the_next_one_starts(programs: Programs) -> None:
+    """All of a session's programs carry one marker: what ends those of one run must never meet the next one's."""
+    session = await programs.create(*shell("(sleep 100 & sleep 100) > /dev/null 2>&1 & printf over"))
+    for run in range(1, 6):
+        await session.start(LOCAL)
+        await until(lambda: session.shown.runs == run and session.shown.exit is not None)  # noqa: B023
+    assert [fact.cause for fact in await programs.facts(session, AgentExited)] == ["exit"] * 5
+
+
 async def test_the_next_run_goes_on_where_the_last_one_ended(programs: Programs) -> None:
     """Invariants 1 and 7: offsets go on, and both runs' bytes are there."""
     session = await programs.create(*shell("printf run-$RANDOM-; printf over"))

@@ -170,6 +170,7 @@ class TerminalAgent:
             if not self._over.is_set():
                 raise AlreadyRunning("the program runs already")
             factory = self._factory
+            await self.terminal.settled(factory.settings.schedule.give_up)
             if factory.running >= factory.settings.live:
                 raise LimitReached(f"{factory.settings.live} programs run (terminal.live)")
             factory.running += 1

@@ -286,6 +286,15 @@ class PtyTerminal:
         """End the program and all that descends from it; True once it is gone."""
         return self._pty is None or await self._pty.terminate(schedule=schedule)
 
+    async def settled(self, limit: float) -> None:
+        """Wait until what an ended program left behind is ended too, ``limit`` seconds at most.
+
+        The next program carries the same marker: started before, it would be taken for one of those.
+        """
+        if self._pty is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._pty.wait_closed(), limit)
+
     def freeze(self) -> StoredScreen:
         """After the end: keep the last picture and let the model go."""
         if self._screen is not None:
