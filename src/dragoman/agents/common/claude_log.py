@@ -190,7 +190,7 @@ def _used(tool: str, given: Json, call: str) -> Sighting:
 
 
 def _after_text(stop_reason: Json) -> Sighting | None:
-    if stop_reason is None:
+    if not isinstance(stop_reason, str):
         return None
     return seen("log", "idle" if stop_reason in _OVER else "working")
 
