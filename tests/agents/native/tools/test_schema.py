@@ -20,7 +20,7 @@ from dragoman.agents.native.tools.read import Read, ReadInput
 from dragoman.agents.native.tools.schema import InvalidInput, decode, input_schema, tool_spec
 from dragoman.agents.native.tools.skill import Skill
 from dragoman.agents.native.tools.todos import TodoWrite
-from dragoman.agents.native.tools.tool import Tool, ToolInput, Touches
+from dragoman.agents.native.tools.tool import Tool, ToolInput
 from dragoman.agents.native.tools.write import Write
 
 TOOLS: list[Tool] = [
@@ -49,7 +49,6 @@ class Everything:
     name: ClassVar[str] = "everything"
     description: ClassVar[str] = "All."
     input: ClassVar[type[ToolInput]] = EverythingInput
-    touches: ClassVar[Touches] = "nothing"
 
 
 def test_a_schema_has_everything_in_place() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from .tool import Result, ToolContext, ToolInput, Touches
+from .tool import Result, ToolContext, ToolInput
 
 
 class AskInput(ToolInput, frozen=True):
@@ -27,7 +27,6 @@ class Ask:
         "nor the files answer; not for leave to do what you were asked to do."
     )
     input: ClassVar[type[ToolInput]] = AskInput
-    touches: ClassVar[Touches] = "people"
 
     async def run(self, given: AskInput, context: ToolContext) -> Result:
         """The answer, as it was given."""

@@ -18,7 +18,7 @@ from dragoman.hub.errors import InvalidRequest, LimitReached
 
 from .command import Finished, run_command
 from .environment import command_environment
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches, in_thread
+from .tool import Result, ToolContext, ToolFailed, ToolInput, in_thread
 
 TIMED_OUT = 124
 """Exit code of a command that its time-out ended, as ``timeout`` of the coreutils gives it."""
@@ -46,7 +46,6 @@ class Bash:
         "first, and may refuse."
     )
     input: ClassVar[type[ToolInput]] = BashInput
-    touches: ClassVar[Touches] = "machine"
 
     def __init__(self, processes: ProcessTable | None = None) -> None:
         self._processes = processes or ProcessTable()

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from .files import Text, change, read_text
 from .replacing import NotOnce, replaced
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
+from .tool import Result, ToolContext, ToolFailed, ToolInput
 
 
 class EditInput(ToolInput, frozen=True):
@@ -30,7 +30,6 @@ class Edit:
         "ends are kept."
     )
     input: ClassVar[type[ToolInput]] = EditInput
-    touches: ClassVar[Touches] = "files"
 
     async def run(self, given: EditInput, context: ToolContext) -> Result:
         """``Edit applied.``"""

@@ -11,7 +11,7 @@ from .files import failures
 from .patterns import Pattern
 from .settled import settled
 from .showing import MOST_CHARS, shown_path
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches, in_thread
+from .tool import Result, ToolContext, ToolFailed, ToolInput, in_thread
 from .walk import Found, Patience, find
 
 _MOST = 1000
@@ -38,7 +38,6 @@ class Glob:
         "grep."
     )
     input: ClassVar[type[ToolInput]] = GlobInput
-    touches: ClassVar[Touches] = "nothing"
 
     async def run(self, given: GlobInput, context: ToolContext) -> Result:
         """One path a line, or ``No files found.``"""

@@ -16,7 +16,7 @@ from .matches import Matches
 from .ripgrep import find_ripgrep, head, kill, running
 from .settled import settled
 from .showing import cut
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches, in_thread
+from .tool import Result, ToolContext, ToolFailed, ToolInput, in_thread
 
 _CHUNK = 64 * 1024
 _MOST_COMPLAINT = 2000
@@ -47,7 +47,6 @@ class Grep:
         "left out, links are not followed. For names of files use glob."
     )
     input: ClassVar[type[ToolInput]] = GrepInput
-    touches: ClassVar[Touches] = "nothing"
 
     async def run(self, given: GrepInput, context: ToolContext) -> Result:
         """The lines, or ``No matches found.``"""

@@ -17,7 +17,7 @@ from .files import change, failures, read_text
 from .patterns import Pattern
 from .settled import settled
 from .showing import MOST_CHARS, MOST_OF_FILE, cut, each_line, shown_line, shown_path
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches, in_thread
+from .tool import Result, ToolContext, ToolFailed, ToolInput, in_thread
 from .walk import Patience, find
 from .write import encoded
 
@@ -53,7 +53,6 @@ class Memory:
         "them. Writing replaces the whole note: read it first."
     )
     input: ClassVar[type[ToolInput]] = MemoryInput
-    touches: ClassVar[Touches] = "files"
 
     async def run(self, given: MemoryInput, context: ToolContext) -> Result:
         """The note, what was written, or the lines found."""

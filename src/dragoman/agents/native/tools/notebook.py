@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from .files import Text, change, read_text
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
+from .tool import Result, ToolContext, ToolFailed, ToolInput
 
 _NAME = "notebookEdit"
 
@@ -39,7 +39,6 @@ class NotebookEdit:
         "its outputs, for they are no longer its own. grep and read show a notebook's cells as JSON."
     )
     input: ClassVar[type[ToolInput]] = NotebookEditInput
-    touches: ClassVar[Touches] = "files"
 
     async def run(self, given: NotebookEditInput, context: ToolContext) -> Result:
         """``Notebook updated: MODE cell INDEX``."""

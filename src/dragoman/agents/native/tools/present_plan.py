@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Protocol
 
 import msgspec
 
-from .tool import Result, ToolContext, ToolInput, Touches
+from .tool import Result, ToolContext, ToolInput
 
 
 class PresentPlanInput(ToolInput, frozen=True):
@@ -31,7 +31,6 @@ class PresentPlan:
         " before they accept it."
     )
     input: ClassVar[type[ToolInput]] = PresentPlanInput
-    touches: ClassVar[Touches] = "people"
 
     def __init__(self, presenter: Presenter) -> None:
         self._presenter = presenter

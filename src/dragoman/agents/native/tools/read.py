@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from .files import failures, read_text
 from .showing import MOST_OF_FILE, each_line, shown_line
-from .tool import Result, ToolContext, ToolInput, Touches, in_thread
+from .tool import Result, ToolContext, ToolInput, in_thread
 
 
 class ReadInput(ToolInput, frozen=True):
@@ -31,7 +31,6 @@ class Read:
         "binary files cannot be read; glob lists files and grep searches them."
     )
     input: ClassVar[type[ToolInput]] = ReadInput
-    touches: ClassVar[Touches] = "nothing"
 
     async def run(self, given: ReadInput, context: ToolContext) -> Result:
         """The lines asked for."""

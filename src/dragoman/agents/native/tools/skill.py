@@ -13,7 +13,7 @@ from dragoman.agents.native.path_guard import PathGuard
 
 from .files import failures, read_text
 from .showing import MOST_OF_FILE, cut, shown_path
-from .tool import Result, ToolContext, ToolInput, Touches, in_thread
+from .tool import Result, ToolContext, ToolInput, in_thread
 
 
 class SkillInput(ToolInput, frozen=True):
@@ -31,7 +31,6 @@ class Skill:
         "before you begin, and follow it."
     )
     input: ClassVar[type[ToolInput]] = SkillInput
-    touches: ClassVar[Touches] = "nothing"
 
     async def run(self, given: SkillInput, context: ToolContext) -> Result:
         """The skill's file as it is now, front matter and all, or ``Skill "N" not found.``"""

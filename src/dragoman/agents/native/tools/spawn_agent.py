@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 import msgspec
 
-from .tool import Result, ToolContext, ToolInput, Touches
+from .tool import Result, ToolContext, ToolInput
 
 AgentType = Literal["explore", "research", "general"]
 
@@ -49,7 +49,6 @@ class SpawnAgent:
         " searches through much material, or for independent parts of the work; several may run at once."
     )
     input: ClassVar[type[ToolInput]] = SpawnAgentInput
-    touches: ClassVar[Touches] = "nothing"
 
     def __init__(self, spawner: Spawner) -> None:
         self._spawner = spawner

@@ -10,7 +10,7 @@ from msgspec import Meta
 from dragoman.hub.events import TodosChanged
 from dragoman.hub.events.workspace import Todo
 
-from .tool import Result, ToolContext, ToolInput, Touches
+from .tool import Result, ToolContext, ToolInput
 
 
 class TodoItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -38,7 +38,6 @@ class TodoWrite:
         "begin, keep one task in_progress, and mark each completed as soon as it is. Always give the whole list."
     )
     input: ClassVar[type[ToolInput]] = TodoWriteInput
-    touches: ClassVar[Touches] = "nothing"
 
     async def run(self, given: TodoWriteInput, context: ToolContext) -> Result:
         """Records ``TodosChanged``; gives the list as text."""

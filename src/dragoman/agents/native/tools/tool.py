@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -20,10 +20,6 @@ from dragoman.hub.events import AnyFact, Json
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Touches = Literal["nothing", "files", "machine", "people"]
-"""What running a tool may change: nothing (it looks), files in the workspace, anything (a command), or it asks
-somebody."""
 
 
 class ToolInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -95,7 +91,6 @@ class Tool(Protocol):
     name: ClassVar[str]
     description: ClassVar[str]
     input: ClassVar[type[ToolInput]]
-    touches: ClassVar[Touches]
 
     async def run(self, given: Any, context: ToolContext) -> Result:
         """Do it. ``given`` is an ``input``. Raises ``ToolFailed`` or ``ToolDenied``.

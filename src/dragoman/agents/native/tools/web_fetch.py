@@ -11,7 +11,7 @@ from dragoman.agents.native.url_guard import MAX_URL, UrlBlocked, UrlGuard, UrlI
 from dragoman.agents.native.web.fetch import Fetched, Fetcher, FetchFailed
 from dragoman.agents.native.web.page import Page, page
 
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
+from .tool import Result, ToolContext, ToolFailed, ToolInput
 
 READ_AT_ONCE = 2
 """Pages that are made readable at the same time; each may take a processor and much memory for a while."""
@@ -35,7 +35,6 @@ class WebFetch:
         "they are; other types are refused. Redirects are followed. Private and internal hosts cannot be reached."
     )
     input: ClassVar[type[ToolInput]] = WebFetchInput
-    touches: ClassVar[Touches] = "nothing"
 
     def __init__(self, fetcher: Fetcher | None = None) -> None:
         self._fetcher = fetcher or Fetcher(UrlGuard())

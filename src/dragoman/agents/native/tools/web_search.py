@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.agents.native.web.search_engines import Brave, Engine, Exa, Found, SearchFailed
 
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
+from .tool import Result, ToolContext, ToolFailed, ToolInput
 
 KeyOf = Callable[[str], str | None]
 """The key that goes by this name (``BRAVE_API_KEY``), or None."""
@@ -30,7 +30,6 @@ class WebSearch:
         "Search the web. Gives a numbered list of pages: title, URL and what they say about it."
     )
     input: ClassVar[type[ToolInput]] = WebSearchInput
-    touches: ClassVar[Touches] = "nothing"
 
     def __init__(self, key_of: KeyOf, engines: Sequence[Engine] | None = None) -> None:
         self._key_of = key_of

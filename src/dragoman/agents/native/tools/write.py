@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from .files import Text, change
 from .showing import shown_path
-from .tool import Result, ToolContext, ToolFailed, ToolInput, Touches
+from .tool import Result, ToolContext, ToolFailed, ToolInput
 
 
 class WriteInput(ToolInput, frozen=True):
@@ -27,7 +27,6 @@ class Write:
         "change a part of an existing file use edit."
     )
     input: ClassVar[type[ToolInput]] = WriteInput
-    touches: ClassVar[Touches] = "files"
 
     async def run(self, given: WriteInput, context: ToolContext) -> Result:
         """``Wrote N chars to PATH``."""
