@@ -131,13 +131,11 @@ class Stage:
             await self._retried(begin)
 
     async def _retried(self, begin: int) -> None:
-        async def told() -> bool:
-            events = (await self.hub.log(self.session))[begin:]
-            return any(isinstance(event.fact, LogWritten) and "trying again" in event.fact.line for event in events)
-
+        """Wait until a model call is tried again. Each event is read once: reading them all anew held up the turn."""
         async with asyncio.timeout(PATIENCE):
-            while not await told():
-                await asyncio.sleep(0)
+            async for event in self.session.follow(begin):
+                if isinstance(event.fact, LogWritten) and "trying again" in event.fact.line:
+                    return
 
     async def _decision(self, kind: str) -> DecisionOpened:
         def found() -> DecisionOpened | None:
