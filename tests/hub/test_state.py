@@ -211,7 +211,7 @@ def test_every_fact_that_the_checker_counts_moves_the_fold() -> None:
         *("HistoryMerged", "StepStarted", "StepEnded", "PartStarted", "PartDelta", "PartEnded", "RawPart"),
         *("SourceCited", "UsageReported", "Compacted", "ContextReported", "LogWritten", "ToolProgressed"),
         *("SubagentStarted", "SubagentEnded", "ClientToolsDeclared", "TodosChanged", "Notified"),
-        *("ArtifactStored", "CheckpointTaken", "CheckpointRestored", "CheckpointDeleted"),
+        *("ArtifactStored", "CheckpointRestored"),
     }
 
 

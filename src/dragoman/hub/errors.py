@@ -198,6 +198,22 @@ class LimitReached(HubError):
     code = "limit_reached"
 
 
+class UnknownCheckpoint(HubError):
+    """This session has no such checkpoint, or no longer."""
+
+    code = "unknown_checkpoint"
+
+    def __init__(self, checkpoint: str) -> None:
+        super().__init__(f"no checkpoint {checkpoint!r}")
+        self.checkpoint = checkpoint
+
+
+class CheckpointFailed(HubError):
+    """The workspace could not be saved or restored. It is as it was."""
+
+    code = "checkpoint_failed"
+
+
 class StorageUnavailable(HubError):
     """The journal cannot write now (disk full, say). Nothing was acknowledged; try again later."""
 

@@ -38,6 +38,9 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     live_sessions: int = 1000
     """Sessions with a live executor or an open turn at once."""
 
+    checkpoint_seconds: float = 60.0
+    """For saving a session's workspace; one that takes longer has failed, and its turn is over."""
+
     prompt_bytes: int = 4 * 1024 * 1024
     """Length of one prompt, in UTF-8."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from .checkpoints import Checkpoints
 from .clock import Clock, IdSource
 from .errors import Closed, Gone, InvalidRequest, StorageUnavailable, UnknownDecision
 from .events import AnyFact, DecisionResolved, Event, PromptSubmitted, PromptTaken, ToolCalled, TurnStarted
@@ -24,6 +25,9 @@ from .permissions import Principal, Right
 from .state import SessionState, decode_state, encode_state
 from .tasks import TaskOwner
 
+Tap = Callable[["SessionLog", Event], None]
+"""Told of every event of every session as it becomes durable, on the loop; must return at once."""
+
 
 class SessionParts(msgspec.Struct, frozen=True):
     """What every session of a hub shares."""
@@ -34,6 +38,8 @@ class SessionParts(msgspec.Struct, frozen=True):
     limits: HubLimits
     tasks: TaskOwner
     live_count: Callable[[], int]
+    checkpoints: Checkpoints | None = None
+    taps: tuple[Tap, ...] = ()
 
 
 class SessionLog:
@@ -51,6 +57,7 @@ class SessionLog:
         self._keys: dict[str, int] = {}
         self._asking = 0
         self._watchers = Watchers()
+        self._taps = parts.taps
         self._snapshot_at = state.seq
         self.closing = False
 
@@ -207,6 +214,8 @@ class SessionLog:
         self._wake_acks(seq)
         for event in fresh:
             self._became_durable(event.fact)
+            for tap in self._taps:
+                tap(self, event)
         if not self._asking:
             self._keys = {key: at for key, at in self._keys.items() if at > seq}
         self._watchers.tell()

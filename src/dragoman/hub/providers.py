@@ -14,6 +14,43 @@ KeySource = Literal["stored", "environment", "none_needed", "missing"]
 """Where a provider's key comes from."""
 
 
+AuthMode = Literal["missing", "error", "api_key", "oauth", "oauth_pending"]
+"""How a provider is signed in to. ``oauth_pending``: begun at the provider's own program, and not known to be done."""
+
+
+class AuthMethod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One way to sign in: with a key (``api``), or at the provider (``oauth``), by itself or with a code."""
+
+    id: str
+    type: Literal["api", "oauth"]
+    label: str
+    oauth_mode: Literal["auto", "code"] | None = None
+
+
+class AuthChallenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the person is to do now: run ``command``, or open ``url``."""
+
+    method: Literal["auto", "code"]
+    instructions: str
+    url: str | None = None
+    command: str | None = None
+
+
+class AuthResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a sign-in came out. ``message`` is for people."""
+
+    ok: bool
+    mode: AuthMode
+    message: str
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who is signed in, as the provider says."""
+
+    email: str | None = None
+    name: str | None = None
+
+
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One provider of the catalogue. ``models`` has the default first; it is empty while a server that would list them
     cannot be asked. ``local`` runs on this machine; ``demonstration`` is no model at all."""
@@ -27,9 +64,10 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a provider can be used now. ``verified`` is true when it was asked, and took the key.
+    """Whether a provider can be used now. ``verified`` is true when it was asked, and took the key or the sign-in.
 
-    ``message`` is for people; ``checked_at`` is in milliseconds since 1970.
+    ``message`` is for people; ``checked_at`` is in milliseconds since 1970. ``mode`` says what was kept here for it: a
+    key of the environment counts as ``missing``.
     """
 
     id: str
@@ -38,6 +76,8 @@ class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
     key: KeySource
     message: str
     checked_at: int
+    mode: AuthMode = "missing"
+    account: Account | None = None
 
 
 class Providers(Protocol):

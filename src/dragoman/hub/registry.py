@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from .checkpoints import Checkpoints
 from .clock import Clock, IdSource, SystemClock, random_id
 from .errors import (
     Closed,
@@ -27,7 +28,7 @@ from .events import Event, Json, SessionCreated
 from .hook_config import check_hook_settings
 from .journal import Journal, SessionRow
 from .limits import HubLimits
-from .log import SessionParts
+from .log import SessionParts, Tap
 from .permissions import Principal, Right
 from .ports import AgentFactory
 from .recovery import facts_after_loss
@@ -57,6 +58,8 @@ class Registry:
         limits: HubLimits | None = None,
         clock: Clock | None = None,
         ids: IdSource = random_id,
+        checkpoints: Checkpoints | None = None,
+        taps: Iterable[Tap] = (),
     ) -> None:
         self.journal = journal
         self.limits = limits or HubLimits()
@@ -64,7 +67,10 @@ class Registry:
         self._ids = ids
         self._factories = {factory.kind: factory for factory in factories}
         self._tasks = TaskOwner("hub")
-        self._parts = SessionParts(journal, self.clock, ids, self.limits, self._tasks, self._live_count)
+        self._checkpoints = checkpoints
+        self._parts = SessionParts(
+            journal, self.clock, ids, self.limits, self._tasks, self._live_count, checkpoints, tuple(taps)
+        )
         self._rows: dict[str, SessionRow] = {}
         self._loaded: OrderedDict[str, Session] = OrderedDict()
         # Whoever still holds a session that left ``_loaded`` must share it with whoever asks for it next: a log has one
@@ -365,6 +371,8 @@ class Registry:
         factory = self._factories.get(row.kind)
         if factory is not None:
             factory.dropped(row.session)
+        if self._checkpoints is not None:
+            self._checkpoints.dropped(row.session)
 
     def _check_writable(self) -> None:
         if self.journal.problem is not None or self.journal.full:

@@ -1,7 +1,8 @@
 """A session: one agent in one folder, with one ordered log and a single writer.
 
 ``SessionLog`` is the log with its readers, ``HistorySession`` has the commands for the conversation as a whole,
-``ToolSession`` those for tools that clients run; here are all others, and what an agent may ask.
+``WorkspaceSession`` those for the folder's checkpoints, ``ToolSession`` those for tools that clients run; here are all
+others, and what an agent may ask.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ from .events import (
     PromptTaken,
     PromptWithdrawn,
     SessionClosed,
+    SessionCreated,
     SettingsChanged,
     TurnStarted,
 )
-from .history import HistorySession
 from .hook_config import check_hook_settings
 from .log import SessionParts, key_of, prompt_key
 from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
+from .workspace import WorkspaceSession
 
 WIDENING = frozenset({"mode", "output_directory"})
 """Settings by which an agent may be allowed more than before."""
@@ -60,7 +62,7 @@ WhenBusy = Literal["refuse", "queue", "steer"]
 """What ``submit`` does while a turn runs."""
 
 
-class Session(ToolSession, HistorySession):
+class Session(ToolSession, WorkspaceSession):
     """See the module. Made by the registry only."""
 
     def __init__(self, state: SessionState, factory: AgentFactory, parts: SessionParts) -> None:
@@ -99,7 +101,9 @@ class Session(ToolSession, HistorySession):
     @property
     def idle(self) -> bool:
         """Whether the session may leave memory: settled, durable, watched by nobody, and nobody's tools are here."""
-        return self.quiet and not (self.state.unsettled or self._turns.running or self._offers or self.compacting)
+        return self.quiet and not (
+            self.state.unsettled or self._turns.running or self._offers or self.compacting or self.saving
+        )
 
     # Commands
 
@@ -402,6 +406,10 @@ class Session(ToolSession, HistorySession):
         super()._became_durable(fact)
         if isinstance(fact, DecisionRevised) and fact.answered is not None and fact.by is not None:
             self._tell(fact.decision, lambda agent: agent.progressed(fact))
+        if isinstance(fact, SessionCreated | SettingsChanged):
+            self.begin_checkpoints()
+        if isinstance(fact, SessionClosed):
+            self.end_checkpoints()
         if not isinstance(fact, DecisionResolved):
             return
         if (timer := self._expiries.pop(fact.decision, None)) is not None:

@@ -7,7 +7,7 @@ data: encoded as JSON it is the stored snapshot that lets a session be restored 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,8 @@ from .events import (
     AgentStarted,
     Answer,
     CancelRequested,
+    CheckpointDeleted,
+    CheckpointTaken,
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
@@ -109,6 +111,18 @@ class StopSignal(msgspec.Struct, frozen=True):
     body: Json = None
 
 
+class SavedCheckpoint(msgspec.Struct, frozen=True):
+    """A checkpoint of the workspace, or (``problem``) that it could not be taken. ``number`` is that of its id."""
+
+    checkpoint: str
+    number: int
+    trigger: Literal["initial", "auto", "manual", "safety"]
+    at: int
+    changed: bool
+    size: int
+    problem: str | None = None
+
+
 class SessionState(msgspec.Struct):
     """Everything that is true of a session at cursor ``seq``."""
 
@@ -140,6 +154,15 @@ class SessionState(msgspec.Struct):
     hooks: dict[str, int] = {}
     stop_signal: StopSignal | None = None
     grants: list[str] = []
+    checkpoints: dict[str, SavedCheckpoint] = {}
+    checkpoints_taken: int = 0
+    """How many there ever were, failed ones included: the number of the next one's id."""
+
+    @property
+    def first_checkpoint(self) -> SavedCheckpoint | None:
+        """The one that the session began with; None when there is none that holds anything."""
+        saved = next((it for it in self.checkpoints.values() if it.trigger == "initial"), None)
+        return saved if saved is not None and saved.problem is None else None
 
     @property
     def unsettled(self) -> bool:
@@ -361,6 +384,18 @@ def _signalled(state: SessionState, fact: HookSignalled, at: int) -> None:  # no
     state.stop_signal = StopSignal(fact.signal)
 
 
+def _checkpoint(state: SessionState, fact: CheckpointTaken, at: int) -> None:
+    number = state.checkpoints_taken
+    state.checkpoints_taken += 1
+    state.checkpoints[fact.checkpoint] = SavedCheckpoint(
+        fact.checkpoint, number, fact.trigger, at, fact.changed, fact.size, fact.problem
+    )
+
+
+def _checkpoint_gone(state: SessionState, fact: CheckpointDeleted, at: int) -> None:  # noqa: ARG001
+    state.checkpoints.pop(fact.checkpoint, None)
+
+
 def revised(opened: DecisionOpened, fact: DecisionRevised) -> DecisionOpened:
     """The decision with what ``fact`` says anew."""
     changes: dict[str, Any] = {name: value for name in _REVISABLE if (value := getattr(fact, name)) is not None}
@@ -411,4 +446,6 @@ _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     TerminalTitled: _titled,
     HookAnswered: _hooked,
     HookSignalled: _signalled,
+    CheckpointTaken: _checkpoint,
+    CheckpointDeleted: _checkpoint_gone,
 }

@@ -103,6 +103,7 @@ class TurnRunner:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._running: _Running | None = None
+        self._saving: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -138,6 +139,8 @@ class TurnRunner:
         if self._running is not None:
             log.warning("turn %s of session %s does not stop", self._running.turn, self._session.id)
             self._end(self._running, _End("interrupted"))
+        if self._saving is not None:
+            self._saving.cancel()
 
     async def _run(self, turn: str, prompt: PromptSubmitted, seq: int) -> _End:
         session = self._session
@@ -146,6 +149,7 @@ class TurnRunner:
             if session.recovering is not None:
                 # What a lost server left running is ended first: it is told from what this turn starts by time alone.
                 await asyncio.wait({session.recovering})
+            await session.workspace_ready()
             agent = session.ensure_agent()
             return _End("completed", result=await agent.run_turn(TurnContext(session, turn, prompt)))
         except TurnFailed as failure:
@@ -166,8 +170,22 @@ class TurnRunner:
             end = _UNEXPECTED
         else:
             end = task.result()
-        self._end(running, end)
-        self.start_next()
+        if self._session.wants_checkpoints:
+            # The turn is over, and nothing of it runs. Its session is busy until what it left is saved.
+            self._saving = self._session.tasks.start(self._save(running, end), f"checkpoint:{running.turn}")
+        else:
+            self._finish(running, end)
+
+    async def _save(self, running: _Running, end: _End) -> None:
+        try:
+            await self._session.checkpoint_turn()
+        finally:
+            self._finish(running, end)
+
+    def _finish(self, running: _Running, end: _End) -> None:
+        if self._running is running:
+            self._end(running, end)
+            self.start_next()
 
     def _cancelled(self, task: asyncio.Task[_End]) -> _End:
         """Cancelled by a command, by the end of the server, or by the agent's own mistake."""

@@ -1,0 +1,207 @@
+"""A session's workspace: its checkpoints, taken when it begins, after each turn, and by hand; and going back to one.
+
+The log says which there are and what became of them; ``Checkpoints`` holds what is in them. Nothing of it happens while
+a turn runs, and a turn waits for what goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Literal
+
+from .checkpoints import CheckpointProblem, Saved
+from .errors import CheckpointFailed, Closed, UnknownCheckpoint, Unsupported
+from .events import CheckpointDeleted, CheckpointRestored, CheckpointTaken, Event
+from .history import HistorySession
+from .log import SessionParts
+from .permissions import Principal, Right
+from .state import SavedCheckpoint, SessionState
+
+WANTED = "checkpoints"
+"""The setting of a session that wants them: ``true``."""
+
+Trigger = Literal["initial", "auto", "manual", "safety"]
+
+
+class WorkspaceSession(HistorySession):
+    """See the module. A part of ``Session``."""
+
+    def __init__(self, state: SessionState, parts: SessionParts) -> None:
+        super().__init__(state, parts)
+        self._checkpoints = parts.checkpoints
+        self._workspace = asyncio.Lock()
+
+    @property
+    def wants_checkpoints(self) -> bool:
+        """Whether it is to be saved when it begins and after each turn."""
+        return self._checkpoints is not None and self.state.settings.get(WANTED) is True
+
+    @property
+    def saving(self) -> bool:
+        """Whether its workspace is being saved or restored now."""
+        return self._workspace.locked()
+
+    @property
+    def checkpoint_folder(self) -> Path | None:
+        """Where its checkpoints lie; None when this server keeps none."""
+        return self._checkpoints.folder(self.id) if self._checkpoints is not None else None
+
+    # Commands
+
+    async def checkpoint(self, principal: Principal) -> SavedCheckpoint:
+        """Save the workspace now; returns once that is durable.
+
+        Raises ``Busy``, ``CheckpointFailed`` (recorded as a checkpoint that failed), ``Unsupported``.
+        """
+        self.admit(principal, Right.WRITE)
+        self.check_at_rest()
+        async with self._workspace:
+            await self._ready()
+            taken = await self._take("manual")
+        await self.durable(self.head, limit=self.limits.ack_seconds)
+        if taken.problem is not None:
+            raise CheckpointFailed(taken.problem)
+        return taken
+
+    async def restore_checkpoint(self, principal: Principal, checkpoint: str | None = None) -> Event:
+        """Make the workspace what a checkpoint holds, the first one by default; returns once that is durable.
+
+        What was there is saved before (trigger ``safety``). Raises ``Busy``, ``UnknownCheckpoint``,
+        ``CheckpointFailed`` with the workspace as it was, ``Unsupported``.
+        """
+        self.admit(principal, Right.WRITE)
+        self.check_at_rest()
+        async with self._workspace:
+            first = await self._ready()
+            wanted = first if checkpoint is None else self._known(checkpoint)
+            if wanted.problem is not None:
+                raise CheckpointFailed(f"checkpoint {wanted.checkpoint} failed: {wanted.problem}")
+            event = await self._restore(principal, wanted, first)
+        return await self.acknowledged(event)
+
+    async def delete_checkpoint(self, principal: Principal, checkpoint: str) -> Event:
+        """Let a checkpoint go; returns once that is durable. The first one stays.
+
+        Raises ``Busy``, ``UnknownCheckpoint``, ``CheckpointFailed``, ``Unsupported``.
+        """
+        self.admit(principal, Right.WRITE)
+        self.check_at_rest()
+        async with self._workspace:
+            self._service()
+            saved = self._known(checkpoint)
+            # Recorded first: one that is listed can be restored, whatever happens in between.
+            event = await self.acknowledged(self.record(CheckpointDeleted(checkpoint=checkpoint, by=principal.id)))
+            if saved.problem is None:
+                await self._let_go(checkpoint)
+        return event
+
+    # For the session itself
+
+    def begin_checkpoints(self) -> None:
+        """Save the workspace for the first time, if that is wanted and was not done. Does not wait."""
+        if self.wants_checkpoints and not self.state.checkpoints_taken:
+            self.tasks.start(self.workspace_ready(), f"checkpoint:{self.id}")
+
+    async def workspace_ready(self) -> None:
+        """Wait until nobody else works on the workspace, and it was saved for the first time where that is wanted."""
+        async with self._workspace:
+            if self.wants_checkpoints and not self.state.checkpoints_taken and self.state.closed is None:
+                with contextlib.suppress(Closed):  # meanwhile
+                    await self._take("initial")
+
+    async def checkpoint_turn(self) -> None:
+        """Save the workspace as a turn that ends has left it. What stood in the way is recorded."""
+        async with self._workspace:
+            if self.state.first_checkpoint is not None:
+                with contextlib.suppress(Closed):  # meanwhile
+                    await self._take("auto")
+
+    def end_checkpoints(self) -> None:
+        """The session is over."""
+        if self._checkpoints is not None and self.state.checkpoints_taken:
+            self._checkpoints.closed(self.id)
+
+    # Inside
+
+    def _service(self) -> None:
+        if self._checkpoints is None:
+            raise Unsupported("this server keeps no checkpoints")
+
+    async def _ready(self) -> SavedCheckpoint:
+        """The first checkpoint, taken now if it was not. Raises ``CheckpointFailed`` when there can be none."""
+        self._service()
+        first = self.state.first_checkpoint
+        if first is None and not self.state.checkpoints_taken:
+            taken = await self._take("initial")
+            first = taken if taken.problem is None else None
+        if first is None:
+            failed = next((it.problem for it in self.state.checkpoints.values() if it.trigger == "initial"), None)
+            raise CheckpointFailed(failed or "the first checkpoint was never taken")
+        return first
+
+    def _known(self, checkpoint: str) -> SavedCheckpoint:
+        saved = self.state.checkpoints.get(checkpoint)
+        if saved is None or saved.trigger == "initial":
+            raise UnknownCheckpoint(checkpoint)
+        return saved
+
+    async def _take(self, trigger: Trigger) -> SavedCheckpoint:
+        """Save the workspace and record what became of it."""
+        assert self._checkpoints is not None
+        checkpoint, first = self._next_id(), self.state.first_checkpoint
+        saved: Saved | None = None
+        problem: str | None = None
+        try:
+            async with asyncio.timeout(self.limits.checkpoint_seconds):
+                saved = await self._checkpoints.take(
+                    self.id, Path(self.state.cwd), checkpoint, first=first.checkpoint if first is not None else None
+                )
+        except CheckpointProblem as stood_in_the_way:
+            problem = str(stood_in_the_way)
+        except TimeoutError:
+            problem = f"it took longer than {self.limits.checkpoint_seconds:g} s (hub.checkpoint_seconds)"
+        self._record_taken(checkpoint, trigger, saved, problem)
+        return self.state.checkpoints[checkpoint]
+
+    async def _restore(self, principal: Principal, wanted: SavedCheckpoint, first: SavedCheckpoint) -> Event:
+        assert self._checkpoints is not None
+        safety = self._next_id()
+        try:
+            saved = await self._checkpoints.restore(
+                self.id, Path(self.state.cwd), wanted.checkpoint, safety=safety, first=first.checkpoint
+            )
+        except CheckpointProblem as problem:
+            raise CheckpointFailed(str(problem)) from problem
+        self._record_taken(safety, "safety", saved, None)
+        return self.record(CheckpointRestored(checkpoint=wanted.checkpoint, by=principal.id), settling=True)
+
+    def _record_taken(self, checkpoint: str, trigger: Trigger, saved: Saved | None, problem: str | None) -> None:
+        fact = CheckpointTaken(
+            checkpoint=checkpoint,
+            trigger=trigger,
+            changed=saved.changed if saved is not None else False,
+            size=saved.size if saved is not None else 0,
+            problem=problem,
+            detail=saved.detail if saved is not None else {},
+        )
+        # Of those that failed only the newest is listed: a folder that cannot be saved would fill the list.
+        gone = saved.dropped if saved is not None else self._failed()
+        self.record(fact, settling=True)
+        for dropped in gone:
+            self.record(CheckpointDeleted(checkpoint=dropped), settling=True)
+
+    def _failed(self) -> tuple[str, ...]:
+        failed = (it for it in self.state.checkpoints.values() if it.problem is not None)
+        return tuple(it.checkpoint for it in failed if it.trigger != "initial")
+
+    async def _let_go(self, checkpoint: str) -> None:
+        assert self._checkpoints is not None
+        try:
+            await self._checkpoints.delete(self.id, checkpoint)
+        except CheckpointProblem as problem:
+            raise CheckpointFailed(str(problem)) from problem
+
+    def _next_id(self) -> str:
+        return f"cp-{self.state.checkpoints_taken:04}"
