@@ -12,10 +12,8 @@ from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import InvalidRequest, Unsupported
 from dragoman.hub.events import (
     Answer,
-    DecisionOpened,
     DecisionResolved,
     DecisionRevised,
-    Option,
     Problem,
     PromptSubmitted,
     SettingsChanged,
@@ -26,10 +24,12 @@ from dragoman.hub.turns import TurnContext, TurnFailed
 
 from .calls import CallRunner, Place
 from .compaction import Compactor
+from .delegates.port import Delegate
+from .delegates.turn import DelegatedTurn
 from .history import Conversation
-from .modes import MODES
 from .path_guard import PathGuard
 from .permits import Permits
+from .plans import mode_after, plan_decision
 from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of
@@ -52,6 +52,14 @@ class Chosen(Protocol):
     @property
     def make(self) -> Callable[[], Provider]:
         """The adapter, with the key of the moment. Raises ``ProviderFailed``."""
+
+    @property
+    def delegate(self) -> Callable[[], Delegate] | None:
+        """The program that runs the whole turn, where the provider is one; ``make`` is not called then."""
+
+    @property
+    def find_key(self) -> Callable[[], str | None]:
+        """The key that such a program is to be given, or None where it signs in by itself."""
 
 
 class Models(Protocol):
@@ -120,12 +128,26 @@ class NativeAgent:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
         async with self._shortening:
             try:
-                model = await self._model()
+                chosen = await self._chosen()
+                if chosen.delegate is not None:
+                    return await self._delegated(turn, chosen, chosen.delegate()).run()
+                model = await self._model(chosen)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
             return await self._loop(turn, model).run()
+
+    def _delegated(self, turn: TurnContext, chosen: Chosen, delegate: Delegate) -> DelegatedTurn:
+        return DelegatedTurn(
+            turn,
+            self._conversation,
+            delegate,
+            chosen.model,
+            place=self._place(),
+            find_key=chosen.find_key,
+            settings=self._settings,
+        )
 
     def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
@@ -141,7 +163,11 @@ class NativeAgent:
         session = self._session
         async with self._shortening:
             try:
-                model = await self._model()
+                chosen = await self._chosen()
+                if chosen.delegate is not None:
+                    name = chosen.provider_id
+                    raise InvalidRequest(f"{name} keeps a conversation of its own, and shortens it by itself")
+                model = await self._model(chosen)
             except ProviderFailed as failure:
                 raise InvalidRequest(str(failure)) from failure
             await session.durable(session.head, limit=session.limits.ack_seconds)
@@ -152,9 +178,11 @@ class NativeAgent:
             if not await compactor.compact(messages, window=model.window, tokens=tokens, reason="manual"):
                 raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
 
-    async def _model(self) -> Model:
+    async def _chosen(self) -> Chosen:
         settings = self._session.state.settings
-        chosen = await self._models.choose(_text(settings.get("provider")), _text(settings.get("model")))
+        return await self._models.choose(_text(settings.get("provider")), _text(settings.get("model")))
+
+    async def _model(self, chosen: Chosen) -> Model:
         name = chosen.provider_id
         window = await self._models.context_window(name, chosen.model) or self._settings.context.window
         return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost))
@@ -182,38 +210,19 @@ class _Presenter:
         self._turn = turn
 
     async def present(self, plan: str, context: ToolContext) -> str:
-        opened = DecisionOpened(
-            decision=self._turn.session.ids(),
-            kind="plan",
-            text=plan,
-            turn=context.turn,
-            call=context.call,
-            tool=PresentPlan.name,
-            options=(
-                Option("Accept, and ask me before each edit", "mode:ask"),
-                Option("Accept, and edit without asking", "mode:accept_edits"),
-                Option("Go on planning", "deny"),
-            ),
+        opened = plan_decision(
+            self._turn.session.ids(), plan, turn=context.turn, call=context.call, tool=PresentPlan.name
         )
         try:
             answer = await self._turn.decide(opened)
         except DecisionClosed as closed:
             raise ToolDenied("Nobody answered; the plan is not accepted.") from closed
-        mode = _mode_after(answer, opened)
+        mode = mode_after(answer, opened)
         if mode is None:
             said = f" They said: {answer.text}" if answer.text else ""
             return f"The plan is not accepted.{said} Go on planning."
         context.record(SettingsChanged(changes={"mode": mode}))
         return f"The plan is accepted. You are out of plan mode: do it now. {answer.text or ''}".strip()
-
-
-def _mode_after(answer: Answer, opened: DecisionOpened) -> str | None:
-    """The mode that an accepted plan is carried out in; None when it was not accepted."""
-    if answer.option is not None and answer.option <= len(opened.options):
-        value = opened.options[answer.option - 1].value or ""
-        return value.removeprefix("mode:") if value.startswith("mode:") else None
-    wanted = answer.values.get("mode")
-    return (wanted if wanted in MODES and wanted != "plan" else "ask") if answer.accept else None
 
 
 def _text(value: object) -> str | None:

@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,19 +27,32 @@ from .local_servers import LocalServers
 from .model_lists import ModelLists
 from .port import Provider, ProviderFailed, Spent
 from .prices import Prices
+from .programs import Programs
 from .running import Running, placed_port, running
 from .table import ADAPTERS, Adapter
 from .verifying import Verification, Verifier
 
+if TYPE_CHECKING:
+    from dragoman.agents.native.delegates.port import Delegate
+
 log = logging.getLogger("dragoman.providers")
 
 
+def _no_key_needed() -> str | None:
+    return None
+
+
 class Chosen(msgspec.Struct, frozen=True):
-    """Who answers. ``make`` gives the adapter with the key of the moment: call it for each model call."""
+    """Who answers. ``make`` gives the adapter with the key of the moment: call it for each model call.
+
+    Where a program runs the whole turn, ``delegate`` gives it, and ``find_key`` the key that it is to be given, if any.
+    """
 
     provider_id: str
     model: str
     make: Callable[[], Provider]
+    delegate: Callable[[], Delegate] | None = None
+    find_key: Callable[[], str | None] = _no_key_needed
 
 
 class ProviderDirectory:
@@ -70,6 +84,7 @@ class ProviderDirectory:
         self._lists = ModelLists(seconds=settings.verify_seconds)
         self._verifier = Verifier(seconds=settings.verify_seconds, now=self._clock.now)
         self._adapters = Adapters(adapters, settings)
+        self._programs = Programs(settings, environment)
         self._prices = Prices()
         self._now = running(self._catalogue, ())
 
@@ -112,14 +127,20 @@ class ProviderDirectory:
         wanted = wanted or next(iter(await self._models(entry)), "")
         if not wanted:
             raise InvalidRequest(f"{entry.name} lists no models: say which one")
+        make = partial(self.provider, entry.id)
+        if entry.delegate:
+            await self._programs.load(entry.id)
+            return Chosen(entry.id, wanted, make, partial(self._programs.get, entry.id), partial(self._key_of, entry))
         await self._adapters.load(entry.api)
-        return Chosen(entry.id, wanted, partial(self.provider, entry.id))
+        return Chosen(entry.id, wanted, make)
 
     def provider(self, name: str) -> Provider:
         """The adapter of a provider, the same one as long as its key is. Raises as ``choose``."""
         entry = self._now.find(name)
         if entry is None:
             raise self._unknown(name)
+        if entry.delegate:
+            raise ProviderFailed(f"{entry.name} answers whole turns only")
         found = self._key(entry)
         if found.source == "missing":
             raise _no_key(entry)
@@ -168,6 +189,12 @@ class ProviderDirectory:
         found = self._keys.find(entry.id, entry.key_env)
         return found if found.key is not None or entry.needs_key else FoundKey("none_needed")
 
+    def _key_of(self, program: CatalogueEntry) -> str | None:
+        """What a program is given: the key that is kept for it, else that of its maker, if it has no sign-in."""
+        kept = self._keys.find(program.id, program.key_env).key
+        maker = self._now.find(self._programs.fallback(program.id) or "") if kept is None else None
+        return self._keys.find(maker.id, maker.key_env).key if maker is not None else kept
+
     async def _models(self, entry: CatalogueEntry) -> tuple[str, ...]:
         found = self._key(entry)
         if entry.models or entry.local or found.source == "missing":
@@ -195,15 +222,15 @@ class ProviderDirectory:
         return model if named in ("", of) or (not of and model in entry.models) else ""
 
     async def _first(self, model: str, *, insist: bool) -> CatalogueEntry:
-        """The first that can be used; of those that have ``model``, if any has.
+        """The first that can be used; of those that have ``model``, if any has. A program is never taken unasked.
 
         Looks at this machine only where nobody else will do: who has a key should not wait for a port that hangs.
         """
-        away = [entry for entry in self._catalogue if not entry.local and not entry.demonstration]
+        away = [entry for entry in self._catalogue if not (entry.local or entry.demonstration or entry.delegate)]
         found = await self._having(away, model)
         if found is not None:
             return found
-        entries = (await self._look()).entries
+        entries = [entry for entry in (await self._look()).entries if not entry.delegate]
         found = await self._having(entries, model) or next((entry for entry in entries if model in entry.models), None)
         found = found or await self._having(entries, "")
         if found is None or (insist and found.demonstration):
@@ -225,14 +252,14 @@ class ProviderDirectory:
             return _not_running(entry.name, entry.base_url)
         if entry.local and not entry.models:
             return ProviderFailed(f"{entry.name} has no models", cause="failed")
-        problem = self._adapters.problem(entry.api)
+        problem = self._programs.problem(entry.id) if entry.delegate else self._adapters.problem(entry.api)
         return ProviderFailed(f"{entry.name}: {problem}") if problem is not None else None
 
     async def _status(self, entry: CatalogueEntry, *, verify: bool) -> ProviderStatus:
         found = self._key(entry)
         problem = self._problem(entry)
         checked: Verification | None = None
-        if found.key is not None and not entry.local:
+        if found.key is not None and not entry.local and not entry.delegate:
             asked = self._verifier.verify(entry, found.key) if verify else None
             checked = await asked if asked is not None else self._verifier.last(entry, found.key)
         refused = checked is not None and checked.verdict == "refused"
@@ -289,5 +316,7 @@ def _message(
         return "always there; answers by a script, and is no model"
     if entry.local:
         return f"runs at {entry.base_url}"
+    if entry.delegate and found.key is None:
+        return "installed here; signs in by itself"
     where = {"stored": "key stored here", "none_needed": "needs no key"}.get(found.source, f"key of {found.variable}")
     return f"{where}; {checked.message}" if checked is not None else where
