@@ -56,6 +56,10 @@ SLEEPER = ["sleep", "600"]
 """What outlives it, where it is told to leave something behind."""
 
 
+SINCE = "What follows is what is said to you now.]"
+"""What stands behind the earlier conversation, where it is told of one: that is not done again."""
+
+
 class Interrupted(Exception):
     """It was told to stop."""
 
@@ -162,7 +166,7 @@ class Fake:
         self.memory["told"].append(text)
         self.say({"type": "system", "subtype": "init", "model": self.model, "permissionMode": self.mode})
         self.used, self.last = 0, ""
-        for line in text.splitlines():
+        for line in text.rpartition(SINCE)[2].splitlines():
             verb, _, rest = line.partition(" ")
             action = getattr(self, f"do_{verb}", None)
             if action is not None:

@@ -105,6 +105,8 @@ class ClaudeTalk:
             if taken % BACKLOG == 0:
                 await self._turn.recorded()
             self._settle()
+        if self._facts.result is None:
+            await self._program.over()  # how it ended is all that there is to tell
 
     async def _line(self) -> bytes | None:
         """The next line; None after the last one. Raises ``ProviderFailed`` when it is silent for too long."""

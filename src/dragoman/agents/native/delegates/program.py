@@ -153,15 +153,22 @@ class LineProgram:
 
     # Its end
 
-    async def finish(self) -> None:
-        """Let it end by itself, then end what is left of it."""
-        self.close_input()
-        self._discard_output()
+    async def over(self) -> bool:
+        """Wait for its end, ``end_seconds`` at most; whether it has ended. Its last words are all there then."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.end_seconds):
                 while not self._child.look_for_end():
                     self._changed.clear()
                     await self._changed.wait()
+        while self._read_errors():
+            pass
+        return self._child.ended
+
+    async def finish(self) -> None:
+        """Let it end by itself, then end what is left of it."""
+        self.close_input()
+        self._discard_output()
+        await self.over()
         if await self._living():
             await _to_the_end(self.end(signal.SIGHUP if self._child.ended else signal.SIGTERM))
 
@@ -263,18 +270,21 @@ class LineProgram:
         self._too_long = False
         self._piece.clear()
 
-    def _read_errors(self) -> None:
-        assert self._err is not None
+    def _read_errors(self) -> bool:
+        """Take what is there of its error output; whether anything was."""
+        if self._err is None:
+            return False
         try:
             data = os.read(self._err, _READ)
         except BlockingIOError:
-            return
+            return False
         if not data:
             self._close(self._err)
             self._err = None
-            return
+            return False
         self._errors += data
         del self._errors[:-ERROR_TAIL]
+        return True
 
     def _discard_output(self) -> None:
         if self._out is not None:
