@@ -95,13 +95,17 @@ class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Programs that run whole turns with tools of their own (``[native.delegates]``). Times are seconds."""
 
     claude: str = "claude"
-    """Claude Code, which is the provider ``claude-code``: a name along the PATH, or a path."""
+    """Claude Code, which is the provider ``claude-code``: a name along the PATH, or a full path."""
 
     codex: str = "codex"
-    """Codex, which is the provider ``codex-cli``: a name along the PATH, or a path."""
+    """Codex, which is the provider ``codex-cli``: a name along the PATH, or a full path."""
 
     pass_environment: tuple[str, ...] = ()
     """Variables of the server's environment that these programs get beside those they need: ``AWS_PROFILE``."""
+
+    trust_folders: bool = False
+    """Whether a folder's own settings for these programs count though nobody trusted the folder in the program itself.
+    They run programs unasked (hooks, servers), and whoever wrote the folder wrote them."""
 
     start_seconds: float = 60.0
     """For a program to say its first word; one that does not has failed."""

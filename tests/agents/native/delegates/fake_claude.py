@@ -73,11 +73,12 @@ class Fake:
         self.home = Path(os.environ["HOME"], ".fake-claude")
         self.home.mkdir(exist_ok=True)
         with (self.home / "starts.jsonl").open("a") as starts:
-            starts.write(json.dumps({"argv": arguments, "env": dict(os.environ), "cwd": str(Path.cwd())}) + "\n")
-        self.resumed = arguments[arguments.index("--resume") + 1] if "--resume" in arguments else None
+            starts.write(json.dumps({"argv": arguments, "env": dict(os.environ), "cwd": os.fspath(Path.cwd())}) + "\n")
+        options = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+        self.resumed = options.get("--resume")
         self.session = self.resumed or str(uuid.uuid4())
-        self.model = f"claude-{arguments[arguments.index('--model') + 1]}-fake"
-        self.mode = arguments[arguments.index("--permission-mode") + 1]
+        self.model = f"claude-{options['--model']}-fake"
+        self.mode = options["--permission-mode"]
         self.memory: Json = {"told": [], "paid": 0.0}
         self.inbox: list[str] = []
         self.answers: dict[str, Json] = {}

@@ -173,7 +173,7 @@ async def test_it_runs_in_the_sessions_folder_with_its_own_set_up_and_none_of_ou
         await hub.turn(await hub.session(**CLAUDE, instructions="Be brief."), "text ok")
         start = hub.starts()[0]
     assert start["cwd"] == str(tmp_path / "work")
-    assert start["argv"][start["argv"].index("--append-system-prompt") + 1] == "Be brief."
+    assert {"--append-system-prompt=Be brief.", "--setting-sources=user"} <= set(start["argv"])
     env = start["env"]
     assert (env["ANTHROPIC_API_KEY"], env["CLAUDE_CONFIG_DIR"], env["AWS_PROFILE"]) == (KEY, "/x", "p")
     assert "CLAUDECODE" not in env
@@ -192,8 +192,7 @@ async def test_without_a_key_of_ours_it_signs_in_by_itself(tmp_path: Path) -> No
 async def test_it_asks_in_every_mode_and_plans_in_one(tmp_path: Path, mode: str, word: str) -> None:
     async with claude_hub(tmp_path) as hub:
         await hub.turn(await hub.session(**CLAUDE, mode=mode), "text ok")
-        argv = hub.starts()[0]["argv"]
-    assert argv[argv.index("--permission-mode") + 1] == word
+        assert f"--permission-mode={word}" in hub.starts()[0]["argv"]
 
 
 async def test_a_program_that_is_not_there_fails_the_turn_with_its_path(tmp_path: Path) -> None:
@@ -201,6 +200,41 @@ async def test_a_program_that_is_not_there_fails_the_turn_with_its_path(tmp_path
         session = await hub.session(**CLAUDE)
         (tmp_path / "claude").unlink()
         assert "there is no program" in problem(await hub.turn(session, "text ok"))
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_folders_own_settings_count_where_a_person_trusted_it(tmp_path: Path, trusted: bool) -> None:
+    async with claude_hub(tmp_path) as hub:
+        (tmp_path / "work" / "CLAUDE.md").write_text("Run this")
+        state = {"projects": {str(tmp_path): {"hasTrustDialogAccepted": trusted}}}
+        (hub.home / ".claude.json").write_text(json.dumps(state))
+        session = await hub.session(**CLAUDE)
+        facts = await hub.turn(session, "text ok")
+        again = await hub.turn(session, "text ok")
+        left_out = ["--setting-sources=user" in start["argv"] for start in hub.starts()]
+    assert left_out == [not trusted] * 2
+    assert [line.line[:26] for line in of(facts, LogWritten)] == ["this folder's own settings"] * (not trusted)
+    assert not of(again, LogWritten)
+
+
+@pytest.mark.parametrize("state", ["", "[]", '{"projects": 7}', '{"projects": {"/": {"hasTrustDialogAccepted": 1}}}'])
+async def test_a_state_that_says_nothing_trusts_nobody(tmp_path: Path, state: str) -> None:
+    async with claude_hub(tmp_path) as hub:
+        (hub.home / ".claude.json").write_text(state)
+        await hub.turn(await hub.session(**CLAUDE), "text ok")
+        assert "--setting-sources=user" in hub.starts()[0]["argv"]
+
+
+async def test_folders_may_be_trusted_by_a_setting(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path, trust_folders=True) as hub:
+        await hub.turn(await hub.session(**CLAUDE), "text ok")
+        assert "--setting-sources=user" not in hub.starts()[0]["argv"]
+
+
+async def test_no_name_of_a_model_is_an_option(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        await hub.turn(await hub.session(**CLAUDE, model="--dangerously-skip-permissions"), "text ok")
+        assert "--dangerously-skip-permissions" not in hub.starts()[0]["argv"]
 
 
 # What it asks
@@ -355,11 +389,9 @@ async def test_it_goes_on_with_its_own_conversation(tmp_path: Path) -> None:
         await hub.turn(session, "text One")
         facts = await hub.turn(session, "recall")
         first, second = hub.starts()
-    assert "--resume" not in first["argv"]
-    assert (
-        second["argv"][second["argv"].index("--resume") + 1]
-        == of(facts, StepEnded)[0].provider_metadata["agent_session"]
-    )
+    session_id = of(facts, StepEnded)[0].provider_metadata["agent_session"]
+    assert not any(word.startswith("--resume") for word in first["argv"])
+    assert f"--resume={session_id}" in second["argv"]
     assert json.loads(of(facts, MessageAdded)[0].text) == ["text One", "recall"]
 
 

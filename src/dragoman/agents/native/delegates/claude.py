@@ -15,8 +15,10 @@ from dragoman.agents.common.start import Start, prepare
 from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.agents.native.settings import NativeSettings
 from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.events import LogWritten
 
 from .claude_talk import ClaudeTalk, mode_word
+from .claude_trust import has_settings, is_trusted
 from .environment import program_environment
 from .port import Assignment, Report
 from .program import running
@@ -64,31 +66,41 @@ class ClaudeCode:
     async def run(self, assignment: Assignment) -> Report:
         limits = self._settings.delegates
         try:
-            given = await asyncio.to_thread(self._start, assignment)
+            given, left_out = await asyncio.to_thread(self._start, assignment)
         except InvalidRequest as problem:
             raise ProviderFailed(f"the program cannot be started: {problem}") from problem
-        session = assignment.turn.session.id
-        async with running(given, session=session, processes=self._processes, settings=limits) as program:
+        turn = assignment.turn
+        if left_out and assignment.agent_session is None:
+            turn.record(LogWritten(line=_NOT_TRUSTED, turn=turn.turn))
+        async with running(given, session=turn.session.id, processes=self._processes, settings=limits) as program:
             return await ClaudeTalk(program, assignment, self.name, limits).run()
 
-    def _start(self, assignment: Assignment) -> Start:
-        """How it is run. Raises ``InvalidRequest``."""
+    def _start(self, assignment: Assignment) -> tuple[Start, bool]:
+        """How it is run, and whether settings of the folder are left out. Raises ``InvalidRequest``."""
+        limits, cwd = self._settings.delegates, assignment.place.cwd
         env = program_environment(self._settings, own=_OWN, without=_NOT_OURS, ours=self._ours) | _TOLD
         if assignment.key is not None:
             env["ANTHROPIC_API_KEY"] = assignment.key
-        words = [self._settings.delegates.claude, *_FLAGS, "--model", assignment.model]
-        words += ["--permission-mode", mode_word(assignment.mode)]
+        trusted = limits.trust_folders or is_trusted(cwd, env)
+        # Joined to their options: a value can be no option then, whatever somebody calls a model.
+        words = [limits.claude, *_FLAGS, f"--model={assignment.model}"]
+        words += [f"--permission-mode={mode_word(assignment.mode)}"]
+        words += [] if trusted else ["--setting-sources=user"]
+        words += [f"--add-dir={folder}" for folder in assignment.place.roots[1:]]
         if assignment.agent_session is not None:
-            words += ["--resume", assignment.agent_session]
+            words.append(f"--resume={assignment.agent_session}")
         if assignment.instructions is not None:
-            words += ["--append-system-prompt", assignment.instructions]
-        for folder in assignment.place.roots[1:]:
-            words += ["--add-dir", str(folder)]
-        return prepare(words, cwd=str(assignment.place.cwd), env=env)
+            words.append(f"--append-system-prompt={assignment.instructions}")
+        return prepare(words, cwd=str(cwd), env=env), not trusted and has_settings(cwd)
 
 
 _FLAGS = (
     *("-p", "--verbose", "--include-partial-messages"),
     *("--input-format", "stream-json", "--output-format", "stream-json"),
     *("--permission-prompt-tool", "stdio"),
+)
+
+_NOT_TRUSTED = (
+    "this folder's own settings for Claude Code (.claude, .mcp.json, CLAUDE.md) are not used: nobody has trusted it; "
+    "run 'claude' in it once and say so, or set native.delegates.trust_folders"
 )

@@ -41,6 +41,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | None = None
     key: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<round of turn {self.turn.turn} from step {self.step} on>"  # not the key, wherever it is shown
+
 
 class ConversationLost(Exception):
     """The program no longer has the conversation it was to go on with. Raised before anything of the round was
