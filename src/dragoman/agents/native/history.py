@@ -88,6 +88,7 @@ class Conversation:
         self._open_calls: dict[str, _Answer] = {}
         self._current: _Answer | None = None
         self._compacting = 0
+        self._asked: str | None = None
         self._known: dict[str, Known] = {}
 
     def take(self, events: Iterable[Event]) -> None:
@@ -136,15 +137,18 @@ class Conversation:
         self._current = None
 
     def _step(self, fact: StepStarted) -> None:
+        self._asked = fact.provider
         self._current = _Answer(fact.provider)
         self._entries.append(self._current)
 
     def _step_ended(self, fact: StepEnded) -> None:
         """A program that runs whole turns says which conversation of its own it is in."""
         said = fact.provider_metadata
-        provider = self._current.provider if self._current is not None else None
-        if provider is not None and isinstance(said, dict) and isinstance(name := said.get("agent_session"), str):
-            self._known[provider] = Known(name, said, len(self._entries))
+        if self._asked is None or not isinstance(said, dict):
+            return
+        name = said.get("agent_session")
+        if isinstance(name, str):
+            self._known[self._asked] = Known(name, said, len(self._entries))
 
     def _added(self, fact: MessageAdded) -> None:
         if fact.role in ("user", "system"):

@@ -20,6 +20,7 @@ Run as a real child (``python fake_claude.py -p …``); knows nothing of the ser
 ``wait``            says nothing more until it is told to stop
 ``hear``            goes on once something else was said
 ``recall``          says all that it was ever told
+``mode``            says its permission mode
 ``retry``           tells that its API failed once
 ``rubbish``         prints what is no JSON
 ``long N``          prints a line of N bytes
@@ -27,6 +28,7 @@ Run as a real child (``python fake_claude.py -p …``); knows nothing of the ser
 ``die WORDS``       ends at once, with WORDS on its error output
 ``deaf``            no longer hears that it is to end, and starts another that is as deaf
 ``leave``           starts another program that outlives it
+``begin WORDS``     begins to say them and does not end
 ``again ID``        uses Read with that id for its call
 ==================  ==================================================================================================
 """
@@ -335,6 +337,9 @@ class Fake:
         self.hear(0.2)
         self.say({"type": "control_cancel_request", "request_id": name})
         self.gave(call, "ran after all")
+
+    def do_mode(self, _: str) -> None:
+        self.do_text(self.mode)
 
     # Trouble
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.agents.native.settings import DelegateSettings
+from dragoman.agents.native.settings import NativeSettings, TurnLimits
 from dragoman.hub.events import (
     Answer,
     AnyFact,
@@ -313,6 +313,19 @@ async def test_a_mode_that_changes_while_it_works_counts_at_once(tmp_path: Path)
         assert len(of(await facts_of(hub, session), DecisionOpened)) == 1
 
 
+async def test_plan_mode_that_begins_while_it_works_is_told_to_it(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        session = await hub.session(**CLAUDE)
+        await hub.submit(session, "text First\nhear")
+        await until(lambda: session.shown.status.last_message == "First", "its first words")
+        await session.change_settings(LOCAL, {"mode": "plan"})
+        await hub.submit(session, "write a\nmode", when_busy="steer")
+        await settled(session)
+        facts = await facts_of(hub, session)
+    assert [end.status for end in of(facts, ToolEnded)] == ["denied"]
+    assert of(facts, TurnEnded)[0].result == "plan"
+
+
 async def test_its_questions_are_one_decision_and_answered_by_their_text(tmp_path: Path) -> None:
     options = [{"label": "Redis"}, {"label": "None"}]
     questions = [
@@ -395,17 +408,13 @@ async def test_it_goes_on_with_its_own_conversation(tmp_path: Path) -> None:
     assert json.loads(of(facts, MessageAdded)[0].text) == ["text One", "recall"]
 
 
-def test_the_limits_have_their_defaults() -> None:
-    assert DelegateSettings().claude == "claude"
-
-
 async def test_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
     async with claude_hub(tmp_path, line_bytes=10_000) as hub:
         facts = await hub.turn(await hub.session(**CLAUDE), "rubbish\nlong 300000\nlong 9000\ntext ok")
     assert outcome(facts) == "completed"
     assert [line.line for line in of(facts, LogWritten)] == [
-        "5 lines of the program were left out: they were no JSON",
-        "1 lines of the program were left out: they were too long",
+        "lines of the program that were no JSON, and are left out: 5",
+        "lines of the program that were too long, and are left out: 1",
     ]
 
 
@@ -413,6 +422,19 @@ async def test_what_a_tool_gave_is_bounded(tmp_path: Path) -> None:
     async with claude_hub(tmp_path, result_chars=100) as hub:
         facts = await hub.turn(await hub.session(**CLAUDE), f"read {'a' * 500}\ntext ok")
     assert of(facts, ToolEnded)[0].output.endswith("[411 more characters are left out]")
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [(TurnLimits(answer_chars=100), "100 characters"), (TurnLimits(answer_parts=2), "2 parts")],
+)
+async def test_an_answer_without_end_fails_the_turn(tmp_path: Path, limits: TurnLimits, told: str) -> None:
+    async with claude_hub(tmp_path, settings=NativeSettings(turn=limits)) as hub:
+        session = await hub.session(**CLAUDE)
+        facts = await hub.turn(session, "\n".join(f"text {'a' * 40}" for _ in range(3)))
+        assert problem(facts) == f"the model's answer is over its limit of {told}"
+        assert await hub.living(session.id) == []
+    assert len(of(facts, PartStarted)) == len(of(facts, PartEnded))
 
 
 async def test_every_part_that_was_opened_is_closed(tmp_path: Path) -> None:

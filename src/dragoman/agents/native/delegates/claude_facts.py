@@ -43,6 +43,7 @@ class ClaudeFacts:
 
     def __init__(self, assignment: Assignment, provider: str, limits: DelegateSettings) -> None:
         self._turn = assignment.turn
+        self._answers = assignment.place.settings.turn
         self._provider = provider
         self._number = assignment.step - 1
         self._began_at = self._number
@@ -150,6 +151,7 @@ class ClaudeFacts:
             message or f"{self._turn.turn}:{self._number}",
             model or self._model,
             provider=self._provider,
+            limits=self._answers,
             opening=self.calls.opening,
             id_of=self.calls.id_of,
             on_call=self.calls.called,

@@ -15,6 +15,8 @@ from dragoman.agents.common.fields import count_of, dict_of, text_of, total
 from dragoman.agents.native.calls import shown_input
 from dragoman.agents.native.history import as_text
 from dragoman.agents.native.providers.error_answers import DEEPEST, nests_deeper
+from dragoman.agents.native.providers.port import ProviderFailed
+from dragoman.agents.native.settings import TurnLimits
 from dragoman.agents.native.step import PARTIAL
 from dragoman.hub.events import (
     Json,
@@ -76,6 +78,7 @@ class ClaudeStep:
         model: str | None,
         *,
         provider: str,
+        limits: TurnLimits,
         opening: Callable[[str], str],
         id_of: Callable[[str], str],
         on_call: OnCall,
@@ -85,6 +88,8 @@ class ClaudeStep:
         self.message = message
         """The message's id at its provider."""
         self._model = model
+        self._limits = limits
+        self._chars = 0
         self._opening = opening
         self._id_of = id_of
         self._on_call = on_call
@@ -101,7 +106,7 @@ class ClaudeStep:
         return "".join(self._texts)
 
     def stream(self, event: dict[str, Any]) -> None:
-        """One event of the model's API."""
+        """One event of the model's API. Raises ``ProviderFailed`` for an answer without end, as ``whole`` does."""
         index = count_of(event, "index")
         match event.get("type"):
             case "message_start":
@@ -176,6 +181,8 @@ class ClaudeStep:
         tool = (text_of(block, "name") or "") if calls else None
         executor: Executor | None = ("provider" if sort == "server_tool_use" else "agent") if calls else None
         opened = _Block(kind, part, tool, executor)
+        if len(self._blocks) >= self._limits.answer_parts:
+            raise _too_much(f"{self._limits.answer_parts} parts")
         self._blocks.append(opened)
         self._turn.record(PartStarted(turn=self._turn.turn, part=part, kind=kind, tool=tool, executor=executor))
         return opened
@@ -186,6 +193,9 @@ class ClaudeStep:
             self._add(block, piece)
 
     def _add(self, block: _Block, piece: str) -> None:
+        self._chars += len(piece)
+        if self._chars > self._limits.answer_chars:
+            raise _too_much(f"{self._limits.answer_chars} characters")
         block.pieces.append(piece)
         self._turn.record(PartDelta(turn=self._turn.turn, part=block.part, kind=block.kind, text=piece))
 
@@ -217,6 +227,10 @@ class ClaudeStep:
                 kind=PARTIAL if partial else None,
             )
         )
+
+
+def _too_much(limit: str) -> ProviderFailed:
+    return ProviderFailed(f"the model's answer is over its limit of {limit}")
 
 
 def usage_report(

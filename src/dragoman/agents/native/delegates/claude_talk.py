@@ -81,8 +81,8 @@ class ClaudeTalk:
                     await self._listen()
                 except (ProviderFailed, ConversationLost) as problem:
                     failure = problem  # by itself, not as one of a group
-                for asked in self._asked.values():
-                    asked.task.cancel()
+                for name in tuple(self._asked):
+                    self._withdraws(name)
             return self._report(failure)
         except BaseException as error:
             if not isinstance(error, ProviderFailed | ConversationLost):
@@ -165,7 +165,7 @@ class ClaudeTalk:
         resumed = self._assignment.agent_session is not None
         if resumed and not self._facts.began and _NO_CONVERSATION in result.failed.lower():
             raise ConversationLost(result.failed)
-        raise failure_of(result.failed)
+        raise failure_of(self._without_key(result.failed))
 
     def _settle(self) -> None:
         """At rest: whatever was said meanwhile is told it now; with nothing left, it may end."""
@@ -283,16 +283,18 @@ class ClaudeTalk:
     def _note_what_was_left_out(self) -> None:
         for count, what in ((self._rubbish, "no JSON"), (self._program.skipped, "too long")):
             if count:
-                line = f"{count} lines of the program were left out: they were {what}"
+                line = f"lines of the program that were {what}, and are left out: {count}"
                 self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
 
     def _said_last(self) -> str:
-        """How it ended, and its last words, without the key that it was given."""
+        """How it ended, and its last words."""
         status = self._program.status
         how = "it still runs"
         if status is not None:
             how = f"exit code {status.code}" if status.signal is None else f"signal {status.signal}"
         words = "\n".join(self._program.last_words.splitlines()[-_LAST_LINES:])[-_WORDS:]
-        if self._assignment.key:
-            words = words.replace(self._assignment.key, "[key]")
-        return f"{how}: {words}" if words else how
+        return f"{how}: {self._without_key(words)}" if words else how
+
+    def _without_key(self, words: str) -> str:
+        key = self._assignment.key
+        return words.replace(key, "[key]") if key else words

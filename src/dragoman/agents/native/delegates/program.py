@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import signal
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -89,7 +90,7 @@ class LineProgram:
         """What breaks it off first, should it have to be ended; ``ASKED`` once it was told so in its own words."""
         self.skipped = 0
         """Lines left out because they were too long."""
-        self._lines: list[bytes] = []
+        self._lines: deque[bytes] = deque()
         self._piece = bytearray()
         self._too_long = False
         self._unsent = bytearray()
@@ -121,7 +122,7 @@ class LineProgram:
         while not self._lines:
             if not await self._more():
                 return None
-        return self._lines.pop(0)
+        return self._lines.popleft()
 
     @property
     def last_words(self) -> str:
