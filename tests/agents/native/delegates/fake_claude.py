@@ -15,7 +15,7 @@ Run as a real child (``python fake_claude.py -p …``); knows nothing of the ser
 ``plan WORDS``      asks whether the plan is accepted
 ``todos JSON``      writes the list of tasks
 ``task WORDS``      has a sub-agent read a file
-``withdraw CMD``    asks as bash, then no longer wants to know
+``withdraw CMD``    asks as bash, and no longer wants to know once something else was said
 ``breaks NAME``     uses a tool that fails
 ``wait``            says nothing more until it is told to stop
 ``hear``            goes on once something else was said
@@ -334,7 +334,7 @@ class Fake:
     def do_withdraw(self, command: str) -> None:
         call = self.call("Bash", {"command": command})
         name = self.asked(call, "Bash", {"command": command})
-        self.hear(0.2)
+        self.do_hear("")
         self.say({"type": "control_cancel_request", "request_id": name})
         self.gave(call, "ran after all")
 

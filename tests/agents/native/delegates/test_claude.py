@@ -370,7 +370,11 @@ async def test_an_accepted_plan_takes_the_session_out_of_plan_mode(tmp_path: Pat
 async def test_what_it_no_longer_wants_to_know_is_withdrawn(tmp_path: Path) -> None:
     async with claude_hub(tmp_path) as hub:
         session = await hub.session(**CLAUDE)
-        facts = await hub.turn(session, "withdraw ls\ntext Done")
+        await hub.submit(session, "withdraw ls")
+        await asked(session)
+        await hub.submit(session, "text Done", when_busy="steer")
+        await settled(session)
+        facts = await facts_of(hub, session)
     resolved = of(facts, DecisionResolved)[0]
     assert (resolved.outcome, resolved.reason) == ("cancelled", "withdrawn")
     assert outcome(facts) == "completed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import msgspec
 import pytest
 
 from dragoman.agents.common.ending import KillSchedule
+from dragoman.agents.common.processes import ProcessTable
+from dragoman.agents.native.settings import NativeSettings
+from dragoman.agents.native.tools.command import end_lost_commands
 from dragoman.hub.events import (
     Answer,
     AnyFact,
@@ -28,11 +32,12 @@ from dragoman.hub.events import (
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from tests.agents.native.native_rig import asked, of, outcome, settled
-from tests.hub.rig import shows, until
+from tests.hub.rig import PATIENCE, shows, until
 
 from .claude_rig import KEY, ClaudeHub, claude_hub
 
 CLAUDE: dict[str, Any] = {"provider": "claude-code"}
+ROOT = Path(__file__).parents[4]
 QUICK = KillSchedule(terminate=0.05, kill=0.1, give_up=5.0)
 
 
@@ -191,16 +196,17 @@ async def test_one_that_never_says_a_word_has_failed(tmp_path: Path) -> None:
         assert await hub.living(session.id) == []
 
 
+@pytest.mark.slow
 async def test_one_that_falls_silent_has_failed_but_not_while_somebody_is_asked(tmp_path: Path) -> None:
-    async with claude_hub(tmp_path, silence_seconds=0.5) as hub:
+    async with claude_hub(tmp_path, silence_seconds=1.0) as hub:
         session = await hub.session(**CLAUDE)
         await hub.submit(session, "bash ls\nwait")
         opened = await asked(session)
-        await asyncio.sleep(0.6)  # longer than it may be silent: nothing else would show that nothing happens
+        await asyncio.sleep(1.1)  # longer than it may be silent: nothing else would show that nothing happens
         assert list(session.shown.decisions) == [opened.decision]
         await session.answer(LOCAL, opened.decision, Answer(option=1), via="test")
         await settled(session)
-        assert failed(await facts_of(hub, session))[1] == "claude-code said nothing for 0.5 s (it still runs)"
+        assert failed(await facts_of(hub, session))[1] == "claude-code said nothing for 1 s (it still runs)"
 
 
 async def test_one_that_does_not_end_is_ended_and_its_turn_is_well(tmp_path: Path) -> None:
@@ -212,6 +218,21 @@ async def test_one_that_does_not_end_is_ended_and_its_turn_is_well(tmp_path: Pat
 
 
 # Lost with the server
+
+
+async def test_what_a_killed_server_left_running_is_ended_by_the_next_one(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tests.agents.native.delegates.lost_server", str(tmp_path), "leave\ndeaf"]
+    server = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
+    assert server.stdout is not None
+    lost = (await asyncio.wait_for(server.stdout.readline(), PATIENCE)).decode().strip()
+    server.kill()
+    await server.wait()
+    async with claude_hub(tmp_path, ending=QUICK) as hub:
+        assert len(await hub.living(lost)) >= 3, "the program, and what it started, outlive the server"
+        factory = hub.factories[-1]
+        assert set(await factory.sweep([lost])) == {lost}
+        await end_lost_commands(lost, limits=NativeSettings().tools, processes=ProcessTable())
+        assert await hub.living(lost) == []
 
 
 async def test_what_a_lost_server_left_running_is_found_and_ended(tmp_path: Path) -> None:
