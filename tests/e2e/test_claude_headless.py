@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.agents.common.processes import ProcessTable
 from dragoman.agents.native.delegates.claude import ClaudeCode
 from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.settings import DelegateSettings, NativeSettings
@@ -30,8 +29,8 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.permissions import LOCAL
-from tests.agents.native.delegates.claude_rig import Chooser
-from tests.agents.native.native_rig import NativeHub, answered, asked, of, outcome, settled
+from tests.agents.native.delegates.claude_rig import Chooser, ClaudeHub
+from tests.agents.native.native_rig import answered, asked, of, outcome, settled
 from tests.hub.rig import InMemory, proven, shows, until
 
 from . import clis
@@ -44,7 +43,7 @@ CLAUDE: dict[str, Any] = {"provider": "claude-code"}
 
 
 @asynccontextmanager
-async def real_claude(model: ModelServer, folder: Path) -> AsyncIterator[NativeHub]:
+async def real_claude(model: ModelServer, folder: Path) -> AsyncIterator[ClaudeHub]:
     """A hub whose sessions are answered by the program in a fresh HOME, without a sign-in of its own."""
     try:
         home = make_home("claude", folder / "home", folder / "work", model.port, answered=False)
@@ -53,8 +52,8 @@ async def real_claude(model: ModelServer, folder: Path) -> AsyncIterator[NativeH
     env = {name: value for name, value in home.env.items() if name != "ANTHROPIC_API_KEY"}
     settings = NativeSettings(delegates=DelegateSettings(claude=home.command[0]))
     factory = NativeFactory(Chooser(ClaudeCode(settings, environment=env), KEY), settings)
-    async with proven(NativeHub(InMemory(), home.cwd, factories=[factory])) as hub:
-        assert isinstance(hub, NativeHub)
+    async with proven(ClaudeHub(InMemory(), home.cwd, factories=[factory])) as hub:
+        assert isinstance(hub, ClaudeHub)
         yield hub
 
 
@@ -171,8 +170,7 @@ async def test_cancelled_while_it_speaks_it_is_gone_and_goes_on_later(model: Mod
         await hub.submit(session, "[[slow]]")
         await shows(session, PartStarted)
         await session.cancel(LOCAL, via="test")
-        marked = [row for row in await ProcessTable().read() if (row.marker or "").startswith(f"{session.id}/")]
-        assert marked == []
+        assert await hub.living(session.id) == []
         facts = await hub.facts(session)
         assert outcome(facts) == "cancelled"
         assert balanced(facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.providers.port import Spent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import DelegateSettings, NativeSettings
+from dragoman.hub.registry import Registry
 from tests.agents.native.native_rig import Given, NativeHub
 from tests.hub.rig import InMemory, Store, proven
 
@@ -47,10 +49,21 @@ class Chooser:
         return None
 
 
+def _unique() -> str:
+    return str(uuid.uuid4())
+
+
 class ClaudeHub(NativeHub):
     """See the module."""
 
     home: Path
+
+    async def open(self) -> Registry:
+        """With ids that no other test has: processes are told apart, and ended, by the session's."""
+        self.journal = self.store.journal()
+        self.registry = Registry(self.journal, self.factories, limits=self.limits, clock=self.clock, ids=_unique)
+        await self.registry.open()
+        return self.registry
 
     def starts(self) -> list[dict[str, Any]]:
         """How the program was started, each time: ``argv``, ``env``, ``cwd``."""
