@@ -136,8 +136,9 @@ class ClaudeFacts:
         if name is None or name in self._asides:
             return
         self._asides.add(name)
+        turn = self._turn.turn
         usage = usage_report(
-            name, dict_of(message, "usage"), turn=self._turn.turn, model=text_of(message, "model"), aside=True
+            f"{turn}:{name}", dict_of(message, "usage"), turn=turn, model=text_of(message, "model"), aside=True
         )
         if usage is not None:
             self._turn.record(usage)

@@ -141,9 +141,11 @@ class ClaudeStep:
         """End it: what is still open was cut off; then its tokens, once, and its end."""
         for block in self._blocks:
             self._close(block, partial=True)
-        usage = usage_report(self.message, self._usage, turn=self._turn.turn, model=self._model)
+        # Not by the message's own id: a stand-in for the vendor's API may give the same one again in another turn.
+        name = f"{self._turn.turn}:{self._number}"
+        usage = usage_report(name, self._usage, turn=self._turn.turn, model=self._model)
         if usage is not None or cost is not None:
-            usage = usage or UsageReported(message=self.message, turn=self._turn.turn, model=self._model)
+            usage = usage or UsageReported(message=name, turn=self._turn.turn, model=self._model)
             self._turn.record(msgspec.structs.replace(usage, step=self._number, cost_usd=cost))
         reason = "error" if problem else _REASONS.get(self._stop or "", "other")
         self._turn.record(
