@@ -190,6 +190,19 @@ async def test_cancelled_while_somebody_is_asked(model: ModelServer, tmp_path: P
     assert not (tmp_path / "work" / "made.txt").exists()
 
 
+async def test_cancelled_while_its_command_runs_nothing_is_left(model: ModelServer, tmp_path: Path) -> None:
+    async with real_claude(model, tmp_path) as hub:
+        session = await hub.session(**CLAUDE, mode="all")
+        await hub.submit(session, "[[bash:touch begun && sleep 600]]")
+        await until((tmp_path / "work" / "begun").exists, "the command runs", 30)
+        assert len(await hub.living(session.id)) >= 2
+        await session.cancel(LOCAL, via="test")
+        assert await hub.living(session.id) == []
+        facts = await hub.facts(session)
+    assert [end.status for end in of(facts, ToolEnded)] == ["interrupted"]
+    assert balanced(facts)
+
+
 async def test_what_is_said_meanwhile_is_answered_in_the_same_turn(model: ModelServer, tmp_path: Path) -> None:
     async with real_claude(model, tmp_path) as hub:
         session = await hub.session(**CLAUDE)

@@ -23,6 +23,9 @@ Run as a real child (``python fake_claude.py -p …``); knows nothing of the ser
 ``mode``            says its permission mode
 ``retry``           tells that its API failed once
 ``rubbish``         prints what is no JSON
+``odd``             prints records in which everything is of another type
+``unstreamed W``    says W as a whole only
+``search WORDS``    has its provider search
 ``long N``          prints a line of N bytes
 ``fail WORDS``      ends with an error of that text
 ``die WORDS``       ends at once, with WORDS on its error output
@@ -357,6 +360,38 @@ class Fake:
 
     def do_rubbish(self, _: str) -> None:
         os.write(1, b'no json\n{"half": \n[1, 2]\n\n\xff\xfe\n"a text"\n')
+
+    def do_odd(self, _: str) -> None:
+        odd: list[Any] = [None, 7, "text", [], {}, [7], {"type": 7}]
+        for kind in ("assistant", "user", "stream_event", "system", "control_request", "control_cancel_request", "new"):
+            for value in odd:
+                os.write(
+                    1, json.dumps({"type": kind, "message": value, "event": value, "request": value}).encode() + b"\n"
+                )
+                inner = {"content": value, "id": value, "usage": value}
+                record = {"type": kind, "subtype": value, "request_id": value, "parent_tool_use_id": value}
+                os.write(1, json.dumps({**record, "message": inner, "tool_result_meta": value}).encode() + b"\n")
+        for value in odd:
+            for kind in ("content_block_start", "content_block_delta", "content_block_stop", "message_delta", value):
+                self.say({"type": "stream_event", "event": {"type": kind, "index": value, "content_block": value}})
+                self.say({"type": "stream_event", "event": {"type": kind, "index": 0, "delta": value, "usage": value}})
+            for sort in ("text", "tool_use", "thinking", "tool_result", "web_search_tool_result"):
+                block = {"type": sort, sort: value, "id": value, "name": value, "input": value, "tool_use_id": value}
+                self.say({"type": "user", "message": {"content": [block]}, "tool_use_result": value})
+        self.message = None
+
+    def do_unstreamed(self, words: str) -> None:
+        self.used += 1
+        self.memory["paid"] += PRICE
+        self.whole({"type": "text", "text": words}, message=f"msg_{uuid.uuid4().hex[:12]}")
+        self.last = words
+
+    def do_search(self, words: str) -> None:
+        name = f"srvtoolu_{uuid.uuid4().hex[:12]}"
+        block = {"type": "server_tool_use", "id": name, "name": "web_search"}
+        self.block({**block, "input": {}}, [], {**block, "input": {"query": words}})
+        found = [{"type": "web_search_result", "url": "http://a.example/", "title": words}]
+        self.whole({"type": "web_search_tool_result", "tool_use_id": name, "content": found})
 
     def do_long(self, count: str) -> None:
         data = b'{"type": "system", "subtype": "' + b"x" * int(count) + b'"}\n'

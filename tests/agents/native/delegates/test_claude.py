@@ -422,6 +422,29 @@ async def test_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> N
     ]
 
 
+async def test_records_of_another_shape_do_no_harm(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        session = await hub.session(**CLAUDE)
+        assert outcome(await hub.turn(session, "odd\ntext ok")) == "completed"
+        assert outcome(await hub.turn(session, "text Before\nodd\ntext ok")) == "completed"
+
+
+async def test_a_message_that_did_not_stream_is_told_like_one_that_did(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        facts = await hub.turn(await hub.session(**CLAUDE), "unstreamed All at once")
+    assert [message.text for message in of(facts, MessageAdded)] == ["All at once"]
+    assert [delta.text for delta in of(facts, PartDelta)] == ["All at once"]
+    assert len(of(facts, PartStarted)) == len(of(facts, PartEnded)) == len(of(facts, StepEnded)) == 1
+
+
+async def test_a_tool_that_its_provider_runs_is_told_as_such(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        facts = await hub.turn(await hub.session(**CLAUDE), "search cats\ntext Found")
+    called, ended = of(facts, ToolCalled)[0], of(facts, ToolEnded)[0]
+    assert (called.tool, called.executor, called.input) == ("web_search", "provider", {"query": "cats"})
+    assert (ended.call, ended.status, ended.output[0]["title"]) == (called.call, "ok", "cats")
+
+
 async def test_what_a_tool_gave_is_bounded(tmp_path: Path) -> None:
     async with claude_hub(tmp_path, result_chars=100) as hub:
         facts = await hub.turn(await hub.session(**CLAUDE), f"read {'a' * 500}\ntext ok")

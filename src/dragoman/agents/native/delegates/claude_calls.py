@@ -116,7 +116,7 @@ class ClaudeCalls:
                 call=call,
                 tool=opened.tool,
                 status=status,
-                output=self._output(details, text),
+                output=self._output(details or (None if text else block.get("content")), text),
                 problem=problem,
                 turn=self._turn.turn,
                 duration_ms=round((self._turn.session.clock.monotonic() - opened.began) * 1000),
