@@ -7,7 +7,9 @@ from dragoman.hub.events import Answer, DecisionOpened, Option
 from .modes import MODES
 
 
-def plan_decision(decision: str, plan: str, *, turn: str, call: str, tool: str) -> DecisionOpened:
+def plan_decision(
+    decision: str, plan: str, *, turn: str, call: str | None = None, tool: str | None = None
+) -> DecisionOpened:
     """The decision about a plan."""
     return DecisionOpened(
         decision=decision,

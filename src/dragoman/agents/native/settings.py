@@ -117,6 +117,12 @@ class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     end_seconds: float = 5.0
     """For a program to end by itself once it was told that nothing more comes; then it is ended."""
 
+    sign_in_seconds: float = 300.0
+    """For a person to sign in at a program, once that was begun here."""
+
+    probe_seconds: float = 20.0
+    """For a program to say whether it is signed in."""
+
     line_bytes: int = 16 * 1024 * 1024
     """Length of one line that a program says; a longer one is left out."""
 
