@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dragoman.dialects.base import is_loopback
 from dragoman.hub.errors import HubError, InvalidRequest
 from dragoman.hub.permissions import LOCAL, Principal
+from dragoman.hub.providers import AuthChallenge, AuthResult
 
 from . import bodies
 from . import messages as ask
@@ -38,6 +39,7 @@ from .frames import encode
 from .openapi import document
 from .replies import (
     At,
+    AuthMethods,
     Cancelled,
     Created,
     Empty,
@@ -215,6 +217,23 @@ async def _forget_key(call: Call) -> msgspec.Struct:
     return await call.commands.providers.forget_key(call.principal, call.path["provider"])
 
 
+async def _auth_methods(call: Call) -> msgspec.Struct:
+    return await call.commands.providers.auth_methods(call.principal)
+
+
+async def _begin_sign_in(call: Call) -> msgspec.Struct:
+    return await call.commands.providers.begin_sign_in(call.principal, call.path["provider"], call.body.method)
+
+
+async def _finish_sign_in(call: Call) -> msgspec.Struct:
+    """What the program says goes nowhere: there is nobody to tell before the answer."""
+    body: bodies.SignInEndBody = call.body
+    provider = call.path["provider"]
+    return await call.commands.providers.finish_sign_in(
+        call.principal, provider, body.method, body.code, lambda _line: None
+    )
+
+
 async def _openapi(call: Call) -> Response:  # noqa: ARG001  the document is the same for everyone
     return Response(document(ROUTES), media_type="application/json", headers=_UNCACHED)
 
@@ -257,6 +276,23 @@ ROUTES: tuple[Route, ...] = (
     _on("POST", "/sessions/{session}/signal", "Signal the program", _signal, Empty, body=bodies.SignalBody),
     _on("GET", "/providers", "The model providers", _providers, ProviderList),
     _on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=bodies.StatusBody),
+    _on("GET", "/providers/auth", "How they can be signed in to", _auth_methods, AuthMethods),
+    _on(
+        "POST",
+        "/providers/{provider}/sign-in",
+        "What is to be done to sign in",
+        _begin_sign_in,
+        AuthChallenge,
+        body=bodies.SignInBody,
+    ),
+    _on(
+        "POST",
+        "/providers/{provider}/sign-in/end",
+        "Sign in there",
+        _finish_sign_in,
+        AuthResult,
+        body=bodies.SignInEndBody,
+    ),
     _on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=bodies.KeyBody),
     _on("DELETE", "/providers/{provider}/key", "Remove it", _forget_key, KeyForgotten),
 )

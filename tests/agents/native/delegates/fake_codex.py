@@ -97,7 +97,8 @@ class FakeCodex:
         if method == "turn/start":
             self.turn = f"turn-{next(self.ids)}"
             return {"turn": {"id": self.turn, "status": "inProgress"}}
-        return {}
+        results: Fields = self.script.get("results", {})
+        return results.get(method, {})
 
     def one_turn(self, acts: list[Fields]) -> None:
         self.tell("turn/started", turn={"id": self.turn})

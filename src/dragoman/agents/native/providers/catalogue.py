@@ -153,7 +153,10 @@ REMOTE: tuple[CatalogueEntry, ...] = (
 _VENDORS = 3
 """The first so many of them made the APIs that others speak too."""
 
-PROGRAMS: tuple[CatalogueEntry, ...] = (_program("claude-code", "Claude Code", ("sonnet", "opus", "haiku")),)
+PROGRAMS: tuple[CatalogueEntry, ...] = (
+    _program("codex-cli", "Codex CLI", ("gpt-5.3-codex", "gpt-5.2-codex", "gpt-5.2")),
+    _program("claude-code", "Claude Code", ("sonnet", "opus", "haiku")),
+)
 """What is reached by a program of this machine, which runs whole turns."""
 
 LOCAL: tuple[CatalogueEntry, ...] = (

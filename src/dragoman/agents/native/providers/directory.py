@@ -18,7 +18,7 @@ import msgspec
 from dragoman.agents.native.settings import NativeSettings
 from dragoman.hub.clock import Clock, SystemClock
 from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.providers import ProviderEntry, ProviderStatus
+from dragoman.hub.providers import AuthChallenge, AuthMethod, AuthResult, ProviderEntry, ProviderStatus
 
 from .adapters import Adapters
 from .catalogue import SEARCH_SERVICES, Api, CatalogueEntry, catalogue, is_this_machine
@@ -29,6 +29,7 @@ from .port import Provider, ProviderFailed, Spent
 from .prices import Prices
 from .programs import Programs
 from .running import Running, placed_port, running
+from .sign_in import SignIns, Standing
 from .table import ADAPTERS, Adapter
 from .verifying import Verification, Verifier
 
@@ -85,6 +86,7 @@ class ProviderDirectory:
         self._verifier = Verifier(seconds=settings.verify_seconds, now=self._clock.now)
         self._adapters = Adapters(adapters, settings)
         self._programs = Programs(settings, environment)
+        self._sign_ins = SignIns(settings, store, environment)
         self._prices = Prices()
         self._now = running(self._catalogue, ())
 
@@ -106,6 +108,25 @@ class ProviderDirectory:
     async def forget_key(self, provider: str) -> bool:
         self._check_has_key(provider)
         return await asyncio.to_thread(self._keys.store.forget, provider)
+
+    def auth_methods(self) -> Mapping[str, tuple[AuthMethod, ...]]:
+        entries = (entry for entry in self._now.entries if not entry.demonstration)
+        return {entry.id: self._sign_ins.methods(entry.id) for entry in entries}
+
+    async def begin_sign_in(self, provider: str, method: str) -> AuthChallenge:
+        self._check_signs_in(provider, method)
+        return self._sign_ins.begin(provider, method)
+
+    async def finish_sign_in(
+        self,
+        provider: str,
+        method: str,
+        code: str | None = None,  # noqa: ARG002  none of the programs wants one
+        *,
+        tell: Callable[[str], None],
+    ) -> AuthResult:
+        self._check_signs_in(provider, method)
+        return await self._sign_ins.finish(provider, method, tell)
 
     # For the agent
 
@@ -162,7 +183,8 @@ class ProviderDirectory:
         return told or await self._prices.context_window(self._price_id(provider), model)
 
     async def close(self) -> None:
-        """Give up every connection."""
+        """Give up every connection, and break off who is just signing in."""
+        await self._sign_ins.close()
         await self._adapters.close()
 
     # Inside
@@ -191,6 +213,8 @@ class ProviderDirectory:
 
     def _key_of(self, program: CatalogueEntry) -> str | None:
         """What a program is given: the key that is kept for it, else that of its maker, if it has no sign-in."""
+        if self._keys.store.mode(program.id) == "oauth":
+            return None
         kept = self._keys.find(program.id, program.key_env).key
         maker = self._now.find(self._programs.fallback(program.id) or "") if kept is None else None
         return self._keys.find(maker.id, maker.key_env).key if maker is not None else kept
@@ -258,8 +282,11 @@ class ProviderDirectory:
     async def _status(self, entry: CatalogueEntry, *, verify: bool) -> ProviderStatus:
         found = self._key(entry)
         problem = self._problem(entry)
+        standing = await self._sign_ins.standing(entry.id, verify=verify)
+        if standing is not None:
+            return self._program_status(entry, found, problem, standing, verified=verify)
         checked: Verification | None = None
-        if found.key is not None and not entry.local and not entry.delegate:
+        if found.key is not None and not entry.local:
             asked = self._verifier.verify(entry, found.key) if verify else None
             checked = await asked if asked is not None else self._verifier.last(entry, found.key)
         refused = checked is not None and checked.verdict == "refused"
@@ -270,7 +297,42 @@ class ProviderDirectory:
             key=found.source,
             message=_message(entry, found, problem, checked),
             checked_at=checked.at if checked is not None else self._clock.now(),
+            mode=self._keys.store.mode(entry.id),
         )
+
+    def _program_status(
+        self,
+        entry: CatalogueEntry,
+        found: FoundKey,
+        problem: ProviderFailed | None,
+        standing: Standing,
+        *,
+        verified: bool,
+    ) -> ProviderStatus:
+        """How a provider stands that is signed in to by a program: ``verified`` says that the program was asked."""
+        has_key = self._key_of(entry) is not None
+        message = standing.message
+        if problem is not None and not verified:
+            message = str(problem)
+        elif has_key and found.key is None:
+            message = f"{message} The key of {self._programs.fallback(entry.id)} is used."
+        return ProviderStatus(
+            id=entry.id,
+            ready=problem is None and (standing.signed_in or has_key),
+            verified=standing.verified,
+            key=found.source,
+            message=message,
+            checked_at=self._clock.now(),
+            mode=standing.mode,
+            account=standing.account,
+        )
+
+    def _check_signs_in(self, provider: str, method: str) -> None:
+        """Raise ``InvalidRequest`` for a provider that nobody can sign in to, and for no method at all."""
+        if provider not in self.auth_methods():
+            raise InvalidRequest("missing/invalid provider")
+        if not method:
+            raise InvalidRequest("missing/invalid methodId")
 
     def _check_has_key(self, name: str) -> None:
         entry = self._now.find(name)
@@ -316,7 +378,5 @@ def _message(
         return "always there; answers by a script, and is no model"
     if entry.local:
         return f"runs at {entry.base_url}"
-    if entry.delegate and found.key is None:
-        return "installed here; signs in by itself"
     where = {"stored": "key stored here", "none_needed": "needs no key"}.get(found.source, f"key of {found.variable}")
     return f"{where}; {checked.message}" if checked is not None else where

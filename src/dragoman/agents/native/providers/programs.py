@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from dragoman.agents.common.fields import dict_of, text_of
 from dragoman.agents.common.program import resolve_program
 from dragoman.agents.native.settings import DelegateSettings, NativeSettings
-from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.errors import NOT_JSON, InvalidRequest
 
 if TYPE_CHECKING:
     from dragoman.agents.native.delegates.port import Delegate
@@ -94,7 +95,34 @@ def claude_signed_in(environment: Mapping[str, str]) -> bool:
     return Path(home, ".credentials.json").is_file()
 
 
+def _codex() -> MakeDelegate:
+    from dragoman.agents.native.delegates.codex import Codex  # noqa: PLC0415
+
+    return Codex
+
+
+def codex_signed_in(environment: Mapping[str, str]) -> bool:
+    """Whether Codex has a sign-in of its own in its file of credentials. An API key in there is none."""
+    home = environment.get("CODEX_HOME") or f"{environment.get('HOME', '')}/.codex"
+    try:
+        with Path(home, "auth.json").open("rb") as file:
+            found = msgspec.json.decode(file.read(_CREDENTIALS))
+    except (OSError, *NOT_JSON):
+        return False
+    return isinstance(found, dict) and text_of(dict_of(found, "tokens"), "refresh_token", "access_token") is not None
+
+
+_CREDENTIALS = 1024 * 1024
+"""Bytes of a file of credentials; what is larger is none."""
+
 PROGRAMS: Mapping[str, Program] = {
+    "codex-cli": Program(
+        command=lambda settings: settings.codex,
+        install="'npm install -g @openai/codex' brings it, native.delegates.codex says where it is",
+        fallback="openai",
+        signed_in=codex_signed_in,
+        load=_codex,
+    ),
     "claude-code": Program(
         command=lambda settings: settings.claude,
         install="'npm install -g @anthropic-ai/claude-code' brings it, native.delegates.claude says where it is",
