@@ -257,6 +257,18 @@ async def test_forms_are_declined_and_unknown_requests_refused(tmp_path: Path, s
     assert outcome(facts) == "completed"
 
 
+@pytest.mark.parametrize(("option", "action"), [(1, "accept"), (2, "decline")])
+async def test_leave_to_call_a_tool_of_a_server_is_asked_for(
+    tmp_path: Path, script: Script, option: int, action: str
+) -> None:
+    params = {"serverName": "docs", "message": "Allow find?", "_meta": {"codex_approval_kind": "mcp_tool_call"}}
+    script.does([{"ask": {"method": "mcpServer/elicitation/request", "params": params}}])
+    async with codex_hub(tmp_path, script) as hub:
+        opened, _ = await one(hub, option)
+    assert opened.text == "Codex asks for a tool of docs: Allow find?"
+    assert script.answers == [{"action": action}]
+
+
 async def test_a_request_that_is_withdrawn_is_closed(tmp_path: Path, script: Script) -> None:
     flag = tmp_path / "asked"
     params = {"command": "touch x", "itemId": "c"}

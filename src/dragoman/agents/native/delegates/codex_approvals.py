@@ -223,8 +223,14 @@ class Approvals:
         }
         return {"answers": said}
 
-    async def _form(self, asked: Asked) -> Fields:  # noqa: ARG002  nobody here can fill it in
-        return {"action": "decline"}
+    async def _form(self, asked: Asked) -> Fields:
+        """A form of a tool server's is declined, for nobody here can fill it in. Leave to call its tools is asked for
+        in the same way."""
+        if dict_of(asked.params, "_meta").get("codex_approval_kind") != "mcp_tool_call":
+            return {"action": "decline"}
+        message = text_of(asked.params, "message") or ""
+        what = f"a tool of {text_of(asked.params, 'serverName')}: {message}"
+        return {"action": self._by_mode() or await self._yes_or_no(asked, what, bounded(asked.params.get("_meta")))}
 
     # Who decides
 

@@ -31,6 +31,7 @@ from .programs import Programs
 from .running import Running, placed_port, running
 from .sign_in import SignIns, Standing
 from .table import ADAPTERS, Adapter
+from .telling import message_of, no_key, not_running, shown
 from .verifying import Verification, Verifier
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class ProviderDirectory:
     async def catalogue(self) -> tuple[ProviderEntry, ...]:
         now = await self._look()
         models = await asyncio.gather(*map(self._models, now.entries))
-        return tuple(map(_shown, now.entries, models))
+        return tuple(map(shown, now.entries, models))
 
     async def status(self, *, verify: bool = False) -> tuple[ProviderStatus, ...]:
         now = await self._look()
@@ -164,7 +165,7 @@ class ProviderDirectory:
             raise ProviderFailed(f"{entry.name} answers whole turns only")
         found = self._key(entry)
         if found.source == "missing":
-            raise _no_key(entry)
+            raise no_key(entry)
         return self._adapters.get(entry, found.key)
 
     def search_key(self, variable: str) -> str | None:
@@ -233,7 +234,7 @@ class ProviderDirectory:
             return entry
         port = placed_port(name)
         if port in self._servers.ports:
-            raise _not_running(name, f"port {port}")
+            raise not_running(name, f"port {port}")
         raise self._unknown(name)
 
     def _unknown(self, name: str) -> InvalidRequest:
@@ -271,9 +272,9 @@ class ProviderDirectory:
     def _problem(self, entry: CatalogueEntry) -> ProviderFailed | None:
         """Why this one cannot be used now."""
         if self._key(entry).source == "missing":
-            return _no_key(entry)
+            return no_key(entry)
         if entry.local and entry.id not in self._now.servers:
-            return _not_running(entry.name, entry.base_url)
+            return not_running(entry.name, entry.base_url)
         if entry.local and not entry.models:
             return ProviderFailed(f"{entry.name} has no models", cause="failed")
         problem = self._programs.problem(entry.id) if entry.delegate else self._adapters.problem(entry.api)
@@ -295,7 +296,7 @@ class ProviderDirectory:
             ready=problem is None and not refused,
             verified=checked.verdict == "taken" if checked is not None else entry.id in self._now.servers,
             key=found.source,
-            message=_message(entry, found, problem, checked),
+            message=message_of(entry, found, problem, checked),
             checked_at=checked.at if checked is not None else self._clock.now(),
             mode=self._keys.store.mode(entry.id),
         )
@@ -344,39 +345,3 @@ class ProviderDirectory:
     def _price_id(self, provider: str) -> str | None:
         entry = self._now.find(provider)
         return None if entry is None or is_this_machine(entry.base_url) else entry.price_id
-
-
-def _shown(entry: CatalogueEntry, models: tuple[str, ...]) -> ProviderEntry:
-    return ProviderEntry(
-        id=entry.id,
-        name=entry.name,
-        models=models,
-        default_model=next(iter(models), None),
-        local=entry.local,
-        demonstration=entry.demonstration,
-    )
-
-
-def _no_key(entry: CatalogueEntry) -> ProviderFailed:
-    variable = f", or set {entry.key_env[0]}" if entry.key_env else ""
-    return ProviderFailed(
-        f"{entry.name} has no key: give it one with 'dragoman providers key {entry.id}'{variable}",
-        cause="unauthorized",
-    )
-
-
-def _not_running(name: str, place: str) -> ProviderFailed:
-    return ProviderFailed(f"{name} does not run: nothing usable answers at {place}", cause="network", retryable=True)
-
-
-def _message(
-    entry: CatalogueEntry, found: FoundKey, problem: ProviderFailed | None, checked: Verification | None
-) -> str:
-    if problem is not None:
-        return str(problem)
-    if entry.demonstration:
-        return "always there; answers by a script, and is no model"
-    if entry.local:
-        return f"runs at {entry.base_url}"
-    where = {"stored": "key stored here", "none_needed": "needs no key"}.get(found.source, f"key of {found.variable}")
-    return f"{where}; {checked.message}" if checked is not None else where
