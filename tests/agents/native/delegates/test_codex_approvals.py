@@ -147,6 +147,17 @@ async def test_a_mode_that_changes_counts_at_once(tmp_path: Path, script: Script
     assert decisions(script) == ["decline"]
 
 
+async def test_what_nobody_answers_is_declined(tmp_path: Path, script: Script) -> None:
+    script.does(ASK_COMMAND)
+    async with codex_hub(tmp_path, script) as hub:
+        session = await hub.session()
+        await hub.submit(session, "go")
+        session.cancel_decision((await asked(session)).decision, "nobody is there")
+        await settled(session)
+        assert outcome(await hub.facts(session)) == "completed"
+    assert decisions(script) == ["decline"]
+
+
 async def test_edits_of_one_patch_are_one_question(tmp_path: Path, script: Script) -> None:
     script.does([{"patch": {"paths": [str(tmp_path / "a"), str(tmp_path / "b")]}}])
     async with codex_hub(tmp_path, script) as hub:

@@ -184,6 +184,14 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert failed.message.startswith("Codex cannot be started: no program 'codex-that-is-not-there'")
 
 
+async def test_a_turn_that_codex_breaks_off_by_itself_has_failed(tmp_path: Path, script: Script) -> None:
+    ended = {"id": "turn-1", "status": "interrupted", "error": None}
+    script.does([{"begin": "I"}, {"tell": {"method": "turn/completed", "params": {"turn": ended}}}, {"hang": None}])
+    async with codex_hub(tmp_path, script) as hub:
+        failed = problem(await hub.turn(await hub.session(), "go"))
+    assert failed.message == "Codex broke its turn off, and does not say why"
+
+
 # Keys
 
 

@@ -188,7 +188,7 @@ class Approvals:
                 reason=Reason.REVIEW.value,
             ),
         )
-        return "cancel" if answer is None else "accept" if answer.accept else "decline"
+        return "accept" if answer is not None and answer.accept else "decline"
 
     async def _questions(self, asked: Asked) -> Fields:
         given = list(dicts_of(asked.params.get("questions")))
@@ -263,11 +263,10 @@ class Approvals:
             del self._open[asked.id]
 
     def _decided(self, answer: Answer | None) -> Fields:
-        if answer is None:
-            return _decision("cancel")
-        if answer.accept:
+        """The decision that an answer is. Where nobody gives one, Codex goes on without it."""
+        if answer is not None and answer.accept:
             return _decision("accept")
-        if answer.text:
+        if answer is not None and answer.text:
             self._remark(f"This was not permitted. They said: {answer.text}")
         return _decision("decline")
 

@@ -27,7 +27,7 @@ _STATUSES: dict[int, Cause] = {401: "unauthorized", 403: "unauthorized", 429: "r
 
 def failure_of(error: Fields) -> ProviderFailed:
     """The failure that a turn's error is."""
-    message = text_of(error, "message") or "Codex' turn failed, and it does not say why"
+    message = text_of(error, "message") or "Codex broke its turn off, and does not say why"
     info = error.get("codexErrorInfo")
     name = info if isinstance(info, str) else next(iter(info), "") if isinstance(info, dict) else ""
     status = count_of(dict_of(info, name), "httpStatusCode") if isinstance(info, dict) else None

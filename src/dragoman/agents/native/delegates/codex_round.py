@@ -176,7 +176,7 @@ class Round:
             self._codex_turn = text_of(begun, "id")
             self._news.set()
         ended = await self._end_of_turn()
-        if ended.get("status") == "failed":
+        if ended.get("status") != "completed":
             raise failure_of(dict_of(ended, "error"))
         self._record.turn_ended()
 
