@@ -31,7 +31,7 @@ async def rig(tmp_path: Path, store: KeyStore) -> AsyncIterator[Rig]:
     directory = ProviderDirectory(
         NativeSettings(local_servers=(), verify_seconds=0.5),
         store,
-        environment={"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"},
+        environment={"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "PATH": "/nowhere"},
     )
     made = Rig(tmp_path, providers=directory)
     await made.start()
