@@ -39,10 +39,11 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkillContent(msgspec.Struct, frozen=True):
-    """A skill with its text, without the front matter."""
+    """A skill with its text, without the front matter. ``file`` is all of ``SKILL.md``: what an agent is given."""
 
     skill: Skill
     content: str
+    file: str = ""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
