@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.client.errors import Refused
-from dragoman.client.hub import HubClient
 from dragoman.dialects.hub.link import HubLink
 from dragoman.hub.permissions import LOCAL, Principal, Right
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Expanded
 from tests.hub.workspaces import KeptCheckpoints, KnownSkills
 
 from .conftest import MakeRig
@@ -266,6 +266,24 @@ async def test_a_repeated_command_is_one_turn_even_if_it_means_something_else_by
     assert session.shown.prompts == 1
 
 
+async def test_twins_that_are_looked_up_at_once_are_one_turn(make_rig: MakeRig) -> None:
+    class Fickle(KnownSkills):
+        """Means something else to each of two that ask together."""
+
+        both = asyncio.Barrier(2)
+
+        async def expand(self, cwd: Path, name: str, arguments: str) -> Expanded | None:
+            return Expanded(f"/{name}", f"say {await self.both.wait()}")
+
+    rig = await make_rig(skills=Fickle())
+    session = await rig.session()
+    async with rig.link() as link:
+        call = {"session": session.id, "command": "review", "client_message_id": "m-1", "when_busy": "queue"}
+        answers = [await link.answer(asked) for asked in [await link.send("run_command", **call) for _ in range(2)]]
+    assert answers[0]["prompt"] == answers[1]["prompt"]
+    assert sorted(answer["duplicate"] for answer in answers) == [False, True]
+
+
 async def test_the_message_id_of_a_command_may_be_in_the_header(surrounded: Rig, session: Session) -> None:
     path, headers = f"/sessions/{session.id}/commands/review", {"Idempotency-Key": "m-1"}
     first = (await surrounded.http("POST", path, headers=headers)).json
@@ -300,37 +318,3 @@ async def test_a_command_while_a_turn_runs_does_as_it_says(surrounded: Rig, sess
         assert await link.refused("run_command", session=session.id, command="review") == "busy"
         queued = await link.ask("run_command", session=session.id, command="review", when_busy="queue")
         assert queued["disposition"] == "queued"
-
-
-# The client library
-
-
-async def test_the_client_library_has_all_of_it(surrounded: Rig, session: Session, notes: Path) -> None:
-    async with HubClient(f"http://127.0.0.1:{surrounded.port}/hub") as client:
-        workspace = client.workspace(session.id)
-        taken = await workspace.take_checkpoint()
-        assert taken["checkpoint"] == "cp-0001"
-        notes.write_text("second")
-        await workspace.restore("cp-0001")
-        assert notes.read_text() == "first"
-        notes.write_text("third")
-        await workspace.restore()
-        assert notes.read_text() == "first"
-        await workspace.delete_checkpoint("cp-0001")
-        assert ids(await workspace.checkpoints()) == [
-            ("cp-0000", "initial"),
-            ("cp-0002", "safety"),
-            ("cp-0003", "safety"),
-        ]
-        assert [one["name"] for one in await workspace.skills()] == ["pdf", "docs"]
-        assert (await workspace.read_skill("pdf"))["content"] == "# PDF\n"
-        assert not (await workspace.disable_skill("pdf"))[0]["enabled"]
-        assert (await workspace.enable_skill("pdf"))[0]["enabled"]
-        assert [one["name"] for one in await workspace.delete_skill("pdf")] == ["docs"]
-        assert [one["name"] for one in await workspace.commands()] == ["nothing", "review"]
-        receipt = await workspace.run("review", "HEAD", key="m-1")
-        again = await workspace.run("review", "HEAD", key="m-1")
-        assert (again["prompt"], again["duplicate"]) == (receipt["prompt"], True)
-        with pytest.raises(Refused) as refused:
-            await workspace.run("nobody")
-        assert refused.value.code == "unknown_command"

@@ -27,7 +27,7 @@ MEMORY_LIMIT = 32_000
 
 
 class Briefing(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module. ``skills`` are those that an agent here may load."""
+    """See the module. ``memory`` says itself whose it is; ``skills`` are those that an agent here may load."""
 
     cwd: Path
     today: date
@@ -65,7 +65,8 @@ class Briefings:
     async def _memory(self, config: WorkspaceConfig | None) -> str | None:
         if config is not None:
             return config.memory
-        return await asyncio.to_thread(project_memory, self._place.guard, self._place.roots[0])
+        memory = await asyncio.to_thread(project_memory, self._place.guard, self._place.roots[0])
+        return f"What this project wants you to know ({MEMORY}):\n\n{memory}" if memory is not None else None
 
 
 def project_memory(guard: PathGuard, root: Path) -> str | None:

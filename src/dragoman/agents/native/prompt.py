@@ -56,7 +56,7 @@ def system_prompt(briefing: Briefing, tools: Collection[ToolSpec], *, mode: str)
         parts.append(f"Your tools: {', '.join(names)}.")
     parts += _skills(briefing.skills, names)
     if briefing.memory:
-        parts.append(f"What you are to know here, as AGENT.md has it:\n\n{briefing.memory}")
+        parts.append(briefing.memory)
     return "\n\n".join(parts)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from dragoman.hub.errors import InvalidRequest, NotPermitted, Unsupported
+from dragoman.hub.errors import ConflictingRepeat, InvalidRequest, NotPermitted, Unsupported
 from dragoman.hub.events import Json, PromptSubmitted
 from dragoman.hub.log import prompt_key
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
-from dragoman.hub.skills import Skills
+from dragoman.hub.skills import Expanded, Skills
 
 from . import workspace_messages as ask
 from .bodies import CommandBody
@@ -117,36 +117,47 @@ class WorkspaceCommands:
         found = await self._registry.get(principal, session)
         principal.check(session, Right.WRITE)
         called: dict[str, Json] = {"name": command, "arguments": body.arguments}
-        shown, text = await self._earlier(found, principal, body, called) or await self._expanded(found, command, body)
+        meant = await self._earlier(found, principal, body, called) or await self._expanded(found, command, body)
+        try:
+            return await self._submit(found, principal, body, called, meant)
+        except ConflictingRepeat:
+            earlier = await self._earlier(found, principal, body, called)  # recorded while this one was looked up
+            if earlier is None:
+                raise
+            return await self._submit(found, principal, body, called, earlier)
+
+    async def _submit(
+        self, found: Session, principal: Principal, body: CommandBody, called: dict[str, Json], meant: Expanded
+    ) -> Submitted:
         receipt = await found.submit(
             principal,
-            shown,
+            meant.shown,
             via=self._via,
             client_message_id=body.client_message_id,
             when_busy=body.when_busy,
-            content=text,
+            content=meant.text,
             detail={COMMAND: called},
         )
         return Submitted(receipt.prompt, receipt.seq, receipt.disposition, receipt.turn, receipt.duplicate)
 
     async def _earlier(
         self, found: Session, principal: Principal, body: CommandBody, called: dict[str, Json]
-    ) -> tuple[str, str | None] | None:
+    ) -> Expanded | None:
         """What this very call was submitted as, if it was before."""
         if body.client_message_id is None:
             return None
         fact = await found.fact_of(prompt_key(self._via, principal.id, body.client_message_id))
         if not isinstance(fact, PromptSubmitted) or fact.detail.get(COMMAND) != called:
             return None
-        return fact.text, fact.content
+        return Expanded(fact.text, fact.content or "")
 
-    async def _expanded(self, found: Session, command: str, body: CommandBody) -> tuple[str, str]:
+    async def _expanded(self, found: Session, command: str, body: CommandBody) -> Expanded:
         expanded = await self._known().expand(Path(found.shown.cwd), command, body.arguments)
         if expanded is None:
             raise UnknownCommand(command)
         if not expanded.text.strip():
             raise InvalidRequest(f'Command "{command}" expanded to empty prompt')
-        return expanded.shown, expanded.text
+        return expanded
 
     # Inside
 
