@@ -30,12 +30,14 @@ class Stores:
 
     async def fetch(self, attempt: Attempt) -> str:
         """The body of a 2xx answer. Raises ``AttemptFailed``."""
+        if self._http.closed:
+            raise AttemptFailed("the server stops")
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._fetch(attempt)
         except TimeoutError:
             raise AttemptFailed(f"no answer within {self._seconds:g} s") from None
-        except (aiohttp.InvalidURL, ValueError):
+        except ValueError:  # aiohttp.InvalidURL is one
             raise AttemptFailed("the URL that is configured for this store is none") from None
         except (aiohttp.ClientError, OSError) as problem:
             raise AttemptFailed(_in_words(problem)) from None
