@@ -18,7 +18,6 @@ from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.services.observability import ObservabilitySettings, Telemetry
 from dragoman.services.observability.figures import Counted, Distribution
-from dragoman.services.observability.sending import Sender
 from dragoman.services.observability.settings import ExportSettings
 from dragoman.services.observability.spans import Span
 from tests.hub.rig import Behaviour, FakeClock, PuppetFactory, readable_id, until
@@ -110,11 +109,14 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(folder: Path, *, sender: Sender | None = None, **settings: Any) -> AsyncIterator[Watched]:
-    """A hub for as long as the block lasts; ``settings`` of ``[observability]``."""
+async def watching(folder: Path, *, really: bool = False, **settings: Any) -> AsyncIterator[Watched]:
+    """A hub for as long as the block lasts; ``settings`` of ``[observability]``.
+
+    ``really`` sends spans by OpenTelemetry's library, to where the settings say.
+    """
     clock, collector = FakeClock(), Collector()
     given = msgspec.convert({"enabled": True, "export": QUICK, **settings}, ObservabilitySettings)
-    telemetry = Telemetry(given, clock=clock, make_sender=lambda: sender or collector)
+    telemetry = Telemetry(given, clock=clock, make_sender=None if really else lambda: collector)
     watched = Watched(folder, telemetry, collector, clock)
     await watched.registry.open()
     telemetry.start()
