@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools.settings_reference import page, sections, sentences
 
-from dragoman.server.settings import Settings, SettingsError, load, printable
+from dragoman.server.settings import Settings, SettingsError, load, printable, secrets_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,3 +89,20 @@ def test_every_setting_has_a_sentence() -> None:
         missing = {field for field in struct.__struct_fields__ if field not in sentences(struct)}
         nested = {name for name, _ in sections(struct)}
         assert not missing - nested - {"level", "json", "terminate", "kill", "give_up", "detached"}, path
+
+
+def test_what_goes_with_spans_is_not_printed() -> None:
+    settings = load(
+        None,
+        {
+            "DRAGOMAN_OBSERVABILITY__HEADERS__AUTHORIZATION": "Bearer s3cret",
+            "DRAGOMAN_OBSERVABILITY__METRICS_URL": "http://me:s3cret@host:1/path?key=s3cret",
+        },
+        {},
+    )
+    assert settings.observability.headers == {"authorization": "Bearer s3cret"}
+    shown = printable(settings)
+    assert "s3cret" not in json.dumps(shown)
+    assert shown["observability"]["headers"] == {"authorization": "***"}
+    assert shown["observability"]["metrics_url"] == "http://host:1/path"
+    assert secrets_of(settings) == ["Bearer s3cret"]
