@@ -54,6 +54,9 @@ def test_every_setting_can_come_from_the_environment() -> None:
         ({"DRAGOMAN_PORT": "70000"}, "server.port"),
         ({"DRAGOMAN_LOG_LEVEL": "loud"}, "log.level"),
         ({"DRAGOMAN_TOKEN": " "}, "server.token"),
+        ({"DRAGOMAN_OBSERVABILITY__DEFAULT_WINDOW": "0"}, "observability.default_window"),
+        ({"DRAGOMAN_OBSERVABILITY__EXPORT__BATCH": "0"}, "observability.export.batch"),
+        ({"DRAGOMAN_OBSERVABILITY__METRICS_READERS": "all"}, "observability.metrics_readers"),
         ({"DRAGOMAN_HOST": "0.0.0.0"}, "0.0.0.0"),
         ({"DRAGOMAN_HOST": "::"}, "::"),
         ({"DRAGOMAN_HOST": "192.0.2.1"}, "192.0.2.1"),
@@ -106,3 +109,11 @@ def test_what_goes_with_spans_is_not_printed() -> None:
     assert shown["observability"]["headers"] == {"authorization": "***"}
     assert shown["observability"]["metrics_url"] == "http://host:1/path"
     assert secrets_of(settings) == ["Bearer s3cret"]
+
+
+def test_where_stores_are_as_folders_are_told_that_say_nothing() -> None:
+    """The original's own defaults."""
+    told = load(None, {}, {}).observability.observability()
+    assert (told.enabled, told.otlp_endpoint, told.default_window) == (False, "http://127.0.0.1:4318", 300)
+    stores = (told.queries.logs, told.queries.metrics, told.queries.traces)
+    assert stores == tuple(f"http://127.0.0.1:{port}" for port in (9428, 8428, 10428))

@@ -51,6 +51,10 @@ QUICK_BUDGET = 0.3
 """Seconds that remain for everything after a second stop request."""
 
 
+LAST_SPANS = 0.05
+"""Seconds that spans get to leave when everything else has used up its time."""
+
+
 class UseError(Exception):
     """The server cannot start as asked: one line that says what to do (exit code 2)."""
 
@@ -196,6 +200,8 @@ class Server:
     async def stop(self) -> None:
         """Refuse new links, end programs on schedule, say goodbye to links, flush the journal."""
         assert self._application is not None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.settings.server.stop_budget
         await self.end_sessions()
         budget = QUICK_BUDGET if self.hurried.is_set() else self.settings.server.stop_budget
         for dialect in self._dialects:
@@ -205,7 +211,7 @@ class Server:
         if self.settings.server.socket is not None:
             Path(self.settings.server.socket).unlink(missing_ok=True)
         await self.registry.close(budget * 0.15)
-        await self._telemetry.close(budget * 0.15)
+        await self._telemetry.close(min(budget * 0.15, max(LAST_SPANS, deadline - loop.time())))
         if self._providers is not None:
             await self._providers.close()
         self._folder.release()

@@ -116,18 +116,18 @@ async def test_model_calls_by_how_they_ended(tmp_path: Path) -> None:
         assert outcomes == {"ok", "error", "unfinished"}
 
 
-async def test_tools_of_others_are_told_apart_up_to_a_limit(tmp_path: Path) -> None:
+async def test_tools_are_told_apart_up_to_a_limit_those_of_others_and_our_own(tmp_path: Path) -> None:
     async def behave(turn: TurnContext) -> None:
-        for number in range(20):
+        for number in range(30):
             for tool, more in ((f"mcp-{number}", {"dynamic": True}), (f"own-{number}", {})):
                 turn.record(ToolCalled(call=tool, tool=tool, turn=turn.turn, **more))
                 turn.record(ToolEnded(call=tool, tool=tool, status="ok", turn=turn.turn))
 
-    async with watching(tmp_path, metric_names=5) as watched:
+    async with watching(tmp_path, metric_names=20) as watched:
         await watched.turn(await watched.session(), behave)
         tools = {tool for tool, _ in watched.labels("dragoman_tool_calls")}
-        assert tools == {f"own-{n}" for n in range(20)} | {f"mcp-{n}" for n in range(5)} | {OTHER}
-        assert watched.value("dragoman_tool_calls", tool=OTHER, status="ok") == 15
+        assert tools == {f"{whose}-{n}" for whose in ("own", "mcp") for n in range(20)} | {OTHER}
+        assert watched.value("dragoman_tool_calls", tool=OTHER, status="ok") == 20
 
 
 def test_names_are_known_once_and_bounded() -> None:

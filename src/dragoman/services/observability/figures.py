@@ -87,10 +87,11 @@ class Names:
 
 
 class Figures:
-    """See the module. ``most_names`` is the limit of each kind of name."""
+    """See the module. ``most_names`` is the limit of each kind of name: others' tools never crowd out our own."""
 
     def __init__(self, *, most_names: int) -> None:
         self._tools = Names(most_names)
+        self._own_tools = Names(most_names)
         self._models = Names(most_names)
         self._providers = Names(most_names)
         self._agents = Names(most_names)
@@ -185,7 +186,7 @@ class Figures:
         self._model_seconds.observe(_seconds(it), provider)
 
     def _tool(self, it: ToolDone) -> None:
-        name = it.tool if it.own else self._tools.of(it.tool)
+        name = (self._own_tools if it.own else self._tools).of(it.tool)
         self._tool_calls.add(1, name, it.status)
         self._tool_seconds.observe(_seconds(it), name)
 

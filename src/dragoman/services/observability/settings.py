@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from dragoman.hub.workspace_config import Observability, QueryEndpoints
 
 Readers = Literal["local", "token", "anyone"]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How spans leave. What does not get away in time is dropped: nothing ever waits for it."""
 
-    queue: int = 2048
+    queue: Count = 2048
     """Spans that wait to be sent; a further one is dropped."""
 
-    batch: int = 512
+    batch: Count = 512
     """Spans in one request."""
 
-    every: float = 5.0
+    every: Seconds = 5.0
     """Seconds after which fewer are sent, too."""
 
-    seconds: float = 10.0
+    seconds: Seconds = 10.0
     """For one request and its repetitions; then its spans are dropped."""
 
     close: float = 0.3
@@ -58,16 +60,16 @@ class ObservabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     traces_url: str = "http://127.0.0.1:10428"
     """The store of traces (VictoriaTraces)."""
 
-    default_window: int = 300
+    default_window: Count = 300
     """Seconds back from now that a query covers when it says nothing; at least 1."""
 
-    query_seconds: float = 10.0
+    query_seconds: Seconds = 10.0
     """For each request that a query makes."""
 
-    query_bytes: int = 4 * 1024 * 1024
+    query_bytes: Count = 4 * 1024 * 1024
     """Bytes of an answer that are taken; a longer one is an error."""
 
-    checks: int = 100
+    checks: Count = 100
     """Checks of one evaluation, which are all asked at once."""
 
     metrics: bool = True
@@ -77,7 +79,7 @@ class ObservabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     """Who may read it: ``local`` whoever is on this machine, others with the token; ``token`` everybody with the token,
     where there is one; ``anyone``."""
 
-    metric_names: int = 50
+    metric_names: Count = 50
     """Different tools, models and agents that metrics tell apart; further ones count as ``other``."""
 
     export: ExportSettings = ExportSettings()
@@ -88,5 +90,5 @@ class ObservabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
             enabled=self.enabled,
             otlp_endpoint=self.otlp_endpoint,
             queries=QueryEndpoints(logs=self.logs_url, metrics=self.metrics_url, traces=self.traces_url),
-            default_window=max(1, self.default_window),
+            default_window=self.default_window,
         )

@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from dragoman.hub.events import Problem
+
 from .activity import (
     Activity,
     DecisionDone,
@@ -29,6 +31,9 @@ Attributes = dict[str, Value]
 
 LONGEST = 200
 """Characters of an attribute that somebody else chose."""
+
+LONGEST_MESSAGE = 2000
+"""Characters of an error message, where details are wanted."""
 
 PROVIDERS = {
     "google": "gcp.gemini",
@@ -128,7 +133,7 @@ class SpanMaker:
             attributes["dragoman.session.cwd"] = it.where.cwd
         failed = it.outcome not in _ENDS
         if failed:
-            attributes["error.type"] = it.problem.code if it.problem is not None else it.outcome
+            attributes["error.type"] = _code(it.problem) or it.outcome
         return Span(
             trace=trace_of(it.where.session, it.turn),
             span=turn_span(it.where.session, it.turn),
@@ -145,7 +150,7 @@ class SpanMaker:
         attributes = _operation(it.where, "chat") | _answered(it.where, it.model) | _tokens(it.tokens)
         attributes |= {"dragoman.step": it.step, "gen_ai.response.finish_reasons": (_cut(it.finish),)}
         if it.problem is not None:
-            attributes["error.type"] = it.problem.code
+            attributes["error.type"] = _cut(it.problem.code)
         return Span(
             trace=trace_of(it.where.session, it.turn),
             span=_span_id(it.where.session, it.turn, f"step {it.step}"),
@@ -169,7 +174,7 @@ class SpanMaker:
         }
         failed = it.status != "ok"
         if failed:
-            attributes["error.type"] = it.problem.code if it.problem is not None else it.status
+            attributes["error.type"] = _code(it.problem) or it.status
         return Span(
             trace=trace_of(it.where.session, it.turn or it.call),
             span=_call_span(it.where.session, it.call),
@@ -203,7 +208,7 @@ class SpanMaker:
     def _reason(self, it: TurnDone | ModelCallDone | ToolDone) -> str | None:
         if it.problem is None:
             return None
-        return it.problem.message if self._details else it.problem.code
+        return it.problem.message[:LONGEST_MESSAGE] if self._details else _code(it.problem)
 
 
 def trace_of(session: str, turn: str) -> int:
@@ -259,6 +264,10 @@ def _answered(where: Where, model: Model) -> Attributes:
 
 def _tokens(tokens: dict[str, int]) -> Attributes:
     return {_TOKENS[name]: count for name, count in tokens.items()}
+
+
+def _code(problem: Problem | None) -> str | None:
+    return _cut(problem.code) if problem is not None else None
 
 
 def _cut(text: str) -> str:
