@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.hub.workspace_config import WorkspaceConfig
 from dragoman.services.workspace.said import BUILT_IN, Said, SaidCommand, SaidObservability, together
 
 from .rig import Rig
+
+Read = Callable[[Mapping[Path, bytes], Mapping[str, str]], tuple[Rig, WorkspaceConfig]]
 
 KEYS = """
     provider model subAgentModel outputDirectory uploadsDirectory userName knowledgeCutoff enableMcp
@@ -45,34 +48,48 @@ files = st.binary(max_size=50) | values.map(encoded)
 hostile = st.dictionaries(st.sampled_from(KEYS.split()), values).map(encoded)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(files | hostile, min_size=6, max_size=6), st.dictionaries(st.sampled_from(["AGENT_MODEL"]), st.text()))
-def test_reading_never_fails(contents: list[bytes], environment: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        rig = Rig(Path(folder))
-        rig.environment.update(environment)
-        names = ("config.json", "mcp-servers.json", "AGENT.md")
-        paths = [layer / name for layer in (rig.person, rig.project) for name in names]
-        for path, content in zip(paths, contents, strict=True):
-            path.write_bytes(content)
-        config = asyncio.run(rig.read())
-        assert config.output_directory.is_absolute()
-        assert all("\n" not in problem for problem in config.problems)
-        msgspec.json.encode(config, enc_hook=str)
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+    """One rig for all examples, and a way to read it without a loop for each."""
+    rig = Rig(tmp_path_factory.mktemp("any"))
+    (rig.cwd / "link").symlink_to("/")
+    with asyncio.Runner() as runner:
+
+        def read(files: Mapping[Path, bytes], environment: Mapping[str, str]) -> tuple[Rig, WorkspaceConfig]:
+            for path, content in files.items():
+                path.write_bytes(content)
+            rig.environment.clear()
+            rig.environment.update(environment)
+            return rig, runner.run(rig.read())
+
+        yield read
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(files | hostile, min_size=6, max_size=6),
+    st.dictionaries(st.sampled_from(["AGENT_MODEL", "AGENT_OUTPUT_DIR", "AGENT_ENABLE_MCP"]), st.text()),
+)
+def test_reading_never_fails(read: Read, contents: list[bytes], environment: dict[str, str]) -> None:
+    rig, _ = read({}, {})
+    names = ("config.json", "mcp-servers.json", "AGENT.md")
+    paths = [layer / name for layer in (rig.person, rig.project) for name in names]
+    _, config = read(dict(zip(paths, contents, strict=True)), environment)
+    assert config.output_directory.is_absolute()
+    assert all("\n" not in problem for problem in config.problems)
+    msgspec.json.encode(config, enc_hook=str)
 
 
 steps = st.sampled_from(["..", ".", "/", "//", "~", "a", "link", "etc", "", " "]) | st.text(max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(steps, max_size=6).map("/".join) | st.text())
-def test_no_folder_that_a_project_names_is_outside_of_it(name: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        rig = Rig(Path(folder))
-        (rig.cwd / "link").symlink_to("/")
-        (rig.project / "config.json").write_bytes(encoded({"outputDirectory": name}))
-        output = asyncio.run(rig.read()).output_directory
-        assert output.resolve().is_relative_to(rig.cwd.resolve())
+def test_no_folder_that_a_project_names_is_outside_of_it(read: Read, name: str) -> None:
+    rig, _ = read({}, {})
+    said = {rig.person / "config.json": b"{}", rig.project / "config.json": encoded({"outputDirectory": name})}
+    _, config = read(said, {})
+    assert config.output_directory.resolve().is_relative_to(rig.cwd.resolve())
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"command":{"a":'])

@@ -23,6 +23,9 @@ _TEXTS = {"display_name": 200, "short_description": 500, "default_prompt": 4000}
 
 _ICONS = ("icon_small", "icon_large")
 
+_MOST_BRACKETS = 200
+"""Those of lists and objects within a line. Without a bound the time for them grows with the square of their number."""
+
 _NOTHING = frozenset({"", "~", "null"})
 """How YAML says that there is no value."""
 
@@ -98,10 +101,13 @@ def _agents(folder: Path, inside: Sequence[Path]) -> list[str]:
 
 def _texts(data: bytes) -> dict[str, str]:
     """The texts below ``interface``. Raises ``FileProblem``."""
+    if data.count(b"[") + data.count(b"{") > _MOST_BRACKETS:
+        raise FileProblem("it has too many brackets")
     yaml = importlib.import_module("yaml")  # late: it takes longer than all skills together
+    # These loaders make nothing but texts, lists and objects: no types of YAML's, no merged keys that grow for ever.
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        # This loader makes nothing but texts, lists and objects: no types of YAML's, no merged keys that grow for ever.
-        given = yaml.load(data, Loader=yaml.BaseLoader)
+        given = yaml.load(data, Loader=loader)
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError):
         raise FileProblem("it is no YAML") from None
     said = given.get("interface") if isinstance(given, dict) else None
