@@ -89,8 +89,8 @@ class SkillFolders:
             skill = self._global(cwd, name, f"{verb}d")
             if skill.enabled is on:
                 return
-            source, target = (self._places.disabled, self._places.enabled)[:: 1 if on else -1]
-            move(skill.name, source / skill.name, target / skill.name, verb)
+            folder = self._places.enabled if on else self._places.disabled
+            move(skill.name, Path(skill.path).parent, folder / skill.name, verb)
 
     def _delete(self, cwd: Path, name: str) -> None:
         with self._moving:

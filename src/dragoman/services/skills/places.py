@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.hub.skills import SkillSource
-from dragoman.services.workspace.configs import BUILT_IN_DIRECTORY, same_folder
-from dragoman.services.workspace.files import contained
+from dragoman.services.workspace.configs import BUILT_IN_DIRECTORY
+from dragoman.services.workspace.files import contained, same_folder
 
 BUILT_IN = Path(__file__).parent / "built_in"
 

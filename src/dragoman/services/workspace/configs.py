@@ -25,7 +25,7 @@ from dragoman.hub.workspace_config import (
     WorkspaceConfig,
 )
 
-from .files import FileCache, FileProblem, Once
+from .files import FileCache, FileProblem, Once, same_folder
 from .folders import Named, folder_of, working_folder
 from .memory import MemoryFiles
 from .reading import ENVIRONMENT, LayerReader, json_object
@@ -170,14 +170,6 @@ class LayeredConfigs:
             if text is not None
         ]
         return folder_of(key, reversed(named), cwd, self._home, problems)
-
-
-def same_folder(one: Path, other: Path) -> bool:
-    """Whether both are there, and the same one."""
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
 
 
 def _merged(layers: _Layers, cwd: Path, problems: list[str]) -> Said:

@@ -68,6 +68,14 @@ def contained(path: Path, inside: Sequence[Path]) -> bool:
     return all(target.is_relative_to(os.path.realpath(folder)) for folder in inside)
 
 
+def same_folder(one: Path, other: Path) -> bool:
+    """Whether both are there, and the same one."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 def in_words(error: OSError | ValueError) -> str:
     """What went wrong, without the path that the system would name with it."""
     code = error.errno if isinstance(error, OSError) else None
