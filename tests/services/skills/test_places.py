@@ -116,7 +116,7 @@ async def test_what_an_agent_may_load(rig: Rig) -> None:
     rig.put(rig.disabled, "off", "body")
     loaded = await rig.service.load(rig.cwd, "on")
     assert loaded is not None
-    assert loaded.content == "body"
+    assert (loaded.content, loaded.file) == ("body", "---\na: b\n---\nbody")
     assert await rig.service.load(rig.cwd, "off") is None
     assert await rig.service.read(rig.cwd, "off") is not None
 

@@ -39,10 +39,11 @@ USUAL_TRIGGERS: dict[str, tuple[str, ...]] = {
 
 
 class Document(NamedTuple):
-    """A file taken apart. ``body`` begins with its first line that is not blank."""
+    """A file taken apart. ``body`` begins with its first line that is not blank; ``file`` is all of it."""
 
     fields: dict[str, str]
     body: str
+    file: str
 
 
 def document(data: bytes) -> Document:
@@ -51,10 +52,11 @@ def document(data: bytes) -> Document:
         text = data.decode()
     except UnicodeDecodeError:
         raise FileProblem("it is not UTF-8 text") from None
-    lines = text.removeprefix(_BOM).split("\n")
+    text = text.removeprefix(_BOM)
+    lines = text.split("\n")
     end = _end_of_front_matter(lines)
     fields = dict(field for line in lines[1:end] if (field := _field(line)) is not None)
-    return Document(fields, "\n".join(lines[end + 1 :] if end else lines).lstrip())
+    return Document(fields, "\n".join(lines[end + 1 :] if end else lines).lstrip(), text)
 
 
 def description(name: str, given: Document) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.hub.skills import Skill, SkillContent, SkillInterface
 from dragoman.services.workspace.files import FileCache, FileProblem, Once, file_identity, read_whole
 
-from .document import description, document, triggers
+from .document import Document, description, document, triggers
 from .interface import Interfaces, icons_size, without_icons
 from .places import Place, Places, is_name
 from .settings import SkillSettings
@@ -92,17 +92,21 @@ class Shelf:
 
     def content(self, listed: Listed) -> SkillContent | None:
         """The skill with its text as it is now; None when it is gone, or has become one that cannot be used."""
-        text = self.text(listed)
-        if text is None:
+        given = self._document(listed)
+        if given is None:
             return None
-        return SkillContent(next(self.with_interfaces(iter([listed]))), text)
+        return SkillContent(next(self.with_interfaces(iter([listed]))), given.body, given.file)
 
     def text(self, listed: Listed) -> str | None:
-        """Its text alone, as ``content`` gives it."""
+        """Its text alone, without the front matter."""
+        given = self._document(listed)
+        return None if given is None else given.body
+
+    def _document(self, listed: Listed) -> Document | None:
         path = Path(listed.skill.path)
         try:
             data = read_whole(path, self._settings.skill_bytes, inside=listed.inside)
-            return None if data is None else document(data).body
+            return None if data is None else document(data)
         except FileProblem as problem:
             self._warn(path, "skill %s is skipped: %s", problem)
             return None
