@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from dragoman.hub.workspace_config import CommandTemplate, Observability, QueryEndpoints
+from dragoman.services.workspace import WorkspaceSettings
 
 from .rig import SECRET, Rig
 
@@ -188,6 +190,21 @@ async def test_what_is_skipped_is_named_once_without_its_value(rig: Rig) -> None
         f"{rig.project}/config.json: 'command': 'c': 'template' is skipped: it should be a text",
         f"the environment: 'AGENT_PROVIDER' is skipped: {unknown}",
     )
+
+
+async def test_a_file_full_of_nonsense_has_so_many_lines_at_most(rig: Rig) -> None:
+    rig.say(rig.project, command={f"c{number}": number for number in range(1000)})
+    problems = (await rig.read()).problems
+    assert len(problems) == 51
+    assert problems[-1] == "950 more things are skipped"
+
+
+async def test_a_layer_has_so_many_commands_at_most(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, WorkspaceSettings(commands=2))
+    rig.say(rig.person, command={name: {"template": name} for name in "abcd"})
+    config = await rig.read()
+    assert list(config.commands) == ["a", "b"]
+    assert config.problems == ("~/.agent/config.json: 'command': 'c' is skipped: there are more than 2 commands",)
 
 
 async def test_a_problem_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import importlib
+import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from dragoman.hub.skills import SkillInterface
@@ -17,6 +19,7 @@ from .settings import SkillSettings
 
 _FAVOURITE = "openai.yaml"
 _MOST_AGENTS = 50
+_MOST_ENTRIES = 1000
 
 _TEXTS = {"display_name": 200, "short_description": 500, "default_prompt": 4000}
 """Characters of each that count."""
@@ -93,7 +96,8 @@ def _agents(folder: Path, inside: Sequence[Path]) -> list[str]:
     if not contained(folder, inside):
         return []
     try:
-        names = [entry.name for entry in folder.iterdir()]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_ENTRIES)]
     except OSError:
         return []
     return sorted(name for name in names if name.endswith((".yaml", ".yml")) and name.isprintable())[:_MOST_AGENTS]

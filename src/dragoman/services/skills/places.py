@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from dragoman.services.workspace.files import contained, same_folder
 BUILT_IN = Path(__file__).parent / "built_in"
 
 _NAME_CHARS = 100
+
+_MOST_ENTRIES = 10_000
+"""What is looked at in one place; a folder with more holds something else than skills."""
 
 
 class Place(NamedTuple):
@@ -28,7 +32,8 @@ class Place(NamedTuple):
         """The skills that there may be, by name; at most so many. Links that lead out of the place are left out."""
         try:
             with os.scandir(self.folder) as entries:
-                names = [entry.name for entry in entries if is_name(entry.name) and os.path.isdir(entry)]  # noqa: PTH112 - pathlib raises for a loop of links
+                looked_at = islice(entries, _MOST_ENTRIES)
+                names = [entry.name for entry in looked_at if is_name(entry.name) and _is_folder(entry)]
         except OSError:
             return []
         return [name for name in by_name(names)[:most] if contained(self.folder / name, self.inside)]
@@ -75,6 +80,13 @@ class Places:
 
     def _expanded(self, folder: str) -> Path:
         return self._home / folder[2:] if folder.startswith("~/") else Path(folder).absolute()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links that lead to each other
+        return False
 
 
 def is_name(name: str) -> bool:

@@ -42,6 +42,9 @@ BUILT_IN_DIRECTORY = "COWORK_BUILTIN_DIR"
 """Environment variable that may name a folder with ``config/defaults.json``, ``config/mcp-servers.json`` and
 ``skills``; what it says lies above what is built in."""
 
+MOST_PROBLEMS = 50
+"""Lines of ``problems``; one more says how many are left out."""
+
 
 class _Source(NamedTuple):
     """The files of one layer. ``inside``: what they must lie in."""
@@ -119,7 +122,7 @@ class LayeredConfigs:
             commands=_commands(said),
             mcp_servers=self._servers(sources, cwd, problems),
             memory=self._memory.read(self._home / ".agent", project, problems, inside=(cwd,)),
-            problems=tuple(problems),
+            problems=_most_of(problems),
         )
 
     def _sources(self, cwd: Path) -> list[_Source]:
@@ -170,6 +173,13 @@ class LayeredConfigs:
             if text is not None
         ]
         return folder_of(key, reversed(named), cwd, self._home, problems)
+
+
+def _most_of(problems: list[str]) -> tuple[str, ...]:
+    """They go into logs: a file full of nonsense has them say so, not all of it."""
+    if len(problems) <= MOST_PROBLEMS:
+        return tuple(problems)
+    return (*problems[:MOST_PROBLEMS], f"{len(problems) - MOST_PROBLEMS} more things are skipped")
 
 
 def _merged(layers: _Layers, cwd: Path, problems: list[str]) -> Said:
