@@ -37,6 +37,7 @@ from .health import Metrics, Readiness, hub_families, pages
 from .listener import Listener
 from .settings import ServerSettings, Settings, config_places
 from .sockets import listening_socket, unix_socket
+from .surroundings import Surroundings
 
 log = logging.getLogger("dragoman.server")
 
@@ -74,6 +75,7 @@ class Server:
         self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
         self._providers: ProviderDirectory | None = None
+        self._around: Surroundings | None = None
         self._telemetry = Telemetry(settings.observability)
         self.listening = False
         self.hurried = asyncio.Event()
@@ -139,11 +141,15 @@ class Server:
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
         self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / keys.FILE))
+        around = self._around = Surroundings(settings, self._providers.ids)
         native = NativeFactory(
             self._providers,
             settings.native,
             search_key=self._providers.search_key,
             private=(self._folder.path, *config_places(os.environ)),
+            skills=around.skills,
+            configs=around.configs,
+            home=around.home,
         )
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
         factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native]
@@ -159,6 +165,7 @@ class Server:
         settings, registry = self.settings, self.registry
         token = settings.server.token
         check = _token_check(token) if token is not None else None
+        assert self._around is not None
         coop = CoopDialect(
             registry,
             token=check,
@@ -169,7 +176,13 @@ class Server:
         )
         self._dialects = [
             coop,
-            HubDialect(registry, token=check, settings=settings.dialects.hub, providers=self._providers),
+            HubDialect(
+                registry,
+                token=check,
+                settings=settings.dialects.hub,
+                providers=self._providers,
+                skills=self._around.skills,
+            ),
         ]
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect

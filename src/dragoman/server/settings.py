@@ -18,6 +18,8 @@ from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.hub.limits import HubLimits
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
+from dragoman.services.skills import SkillSettings
+from dragoman.services.workspace import WorkspaceSettings
 
 from .pump import PumpLimits
 
@@ -131,6 +133,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     links: PumpLimits = PumpLimits()
     terminal: TerminalSettings = TerminalSettings()
     native: NativeSettings = NativeSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    skills: SkillSettings = SkillSettings()
     observability: ObservabilitySettings = ObservabilitySettings()
     dialects: DialectSettings = DialectSettings()
 
