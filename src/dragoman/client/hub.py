@@ -27,6 +27,7 @@ from .errors import ClientClosed, ClientError, ConnectionLost, Refused
 from .hub_connection import ClientOptions, Connection
 from .hub_streams import Attachment, Event, Following, Handler, Message, Stream, TerminalItem
 from .hub_tools import Offer, Tool, ToolError
+from .hub_workspace import Workspace
 
 __all__ = [
     "Attachment",
@@ -38,6 +39,7 @@ __all__ = [
     "TerminalItem",
     "Tool",
     "ToolError",
+    "Workspace",
 ]
 
 log = logging.getLogger("dragoman.client")
@@ -225,6 +227,10 @@ class HubClient:
             return await self.request("finish_sign_in", within=limit, provider=provider, method=method, code=code)
         finally:
             self._sign_ins.pop(provider, None)
+
+    def workspace(self, session: str) -> Workspace:
+        """What surrounds that session: checkpoints of its folder, skills, and slash commands."""
+        return Workspace(self, session)
 
     async def write(self, attachment: Attachment, data: bytes) -> None:
         """Raw input to an attached terminal; returns once it is sent. Raises ``ConnectionLost``."""
