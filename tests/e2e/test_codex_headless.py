@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,17 +39,15 @@ async def hub(model: ModelServer, tmp_path: Path) -> AsyncIterator[CodexHub]:
     # Not under /tmp: Codex says at its start that it does not like that.
     homes = clis.cache().parent / "homes"
     homes.mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(dir=homes))
-    try:
-        made = make_home("codex", home, tmp_path / "project", model.port)
-    except clis.Unavailable as missing:
-        pytest.skip(str(missing))
-    settings = NativeSettings(
-        delegates=DelegateSettings(codex=made.command[0], pass_environment=("SCRIPTED_KEY",)),
-    )
-    async with codex_hub(made.cwd, settings=settings, environment=made.env, model="scripted-1") as hub:
-        yield hub
-    shutil.rmtree(home, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=homes, ignore_cleanup_errors=True) as home:
+        try:
+            made = make_home("codex", Path(home), tmp_path / "project", model.port)
+        except clis.Unavailable as missing:
+            pytest.skip(str(missing))
+        limits = DelegateSettings(codex=made.command[0], pass_environment=("SCRIPTED_KEY",))
+        settings = NativeSettings(delegates=limits)
+        async with codex_hub(made.cwd, settings=settings, environment=made.env, model="scripted-1") as hub:
+            yield hub
 
 
 def totals(facts: list[Any]) -> tuple[int, int]:

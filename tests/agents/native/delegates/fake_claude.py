@@ -161,7 +161,9 @@ class Fake:
             self.finish(error=str(failure))
             return 1
         finally:
-            file.write_text(json.dumps(self.memory))
+            new = file.with_suffix(".new")
+            new.write_text(json.dumps(self.memory))
+            new.replace(file)  # whole or not at all: it may be killed here
         return 0
 
     def state(self, word: str) -> None:

@@ -89,16 +89,16 @@ class ClaudeCalls:
 
     def results(self, record: dict[str, Any]) -> None:
         """The results that a record of the user's side brings, each one once."""
-        details: Json = record.get("tool_use_result")
+        blocks = [block for block in dicts_of(dict_of(record, "message").get("content")) if _is_result(block)]
+        details: Json = record.get("tool_use_result") if len(blocks) == 1 else None
         refused = {
             text_of(meta, "id")
             for meta in dicts_of(record.get("tool_result_meta"))
             if meta.get("non_execution_kind") in _REFUSED
             or dict_of(meta, "permission_decision").get("decision") == "reject"
         }
-        for block in dicts_of(dict_of(record, "message").get("content")):
-            if block.get("type") == "tool_result":
-                self.result(block, details, refused=text_of(block, "tool_use_id") in refused)
+        for block in blocks:
+            self.result(block, details, refused=text_of(block, "tool_use_id") in refused)
 
     def result(self, block: dict[str, Any], details: Json = None, *, refused: bool = False) -> None:
         """A call's result, if it has none yet. ``details`` is what the program keeps of it beside the model's text."""
@@ -174,6 +174,10 @@ class ClaudeCalls:
         if call in self._subagents:
             self._subagents.remove(call)
             self._turn.record(SubagentEnded(subagent=call, status=status, result=result, turn=self._turn.turn))
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    return block.get("type") == "tool_result"
 
 
 def _status(text: str, details: Json, *, refused: bool, failed: bool) -> ToolStatus:

@@ -68,6 +68,7 @@ class ClaudeTalk:
         self._at_rest = False
         self._done = False
         self._steering = False
+        self._failure: ProviderFailed | ConversationLost | None = None
         self._rubbish = 0
         self._heard = False
 
@@ -101,6 +102,10 @@ class ClaudeTalk:
             if record is None:
                 continue
             self._hear(record)
+            if self._failure is not None:
+                self._program.close_input()
+                await self._program.over()  # it keeps its conversation by itself, if it is let
+                raise self._failure
             taken += 1
             if taken % BACKLOG == 0:
                 await self._turn.recorded()
@@ -164,8 +169,9 @@ class ClaudeTalk:
             return
         resumed = self._assignment.agent_session is not None
         if resumed and not self._facts.began and _NO_CONVERSATION in result.failed.lower():
-            raise ConversationLost(result.failed)
-        raise failure_of(self._without_key(result.failed))
+            self._failure = ConversationLost(result.failed)
+        else:
+            self._failure = failure_of(self._without_key(result.failed))
 
     def _settle(self) -> None:
         """At rest: whatever was said meanwhile is told it now; with nothing left, it may end."""

@@ -11,7 +11,6 @@ import contextlib
 import os
 import secrets
 import signal
-from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -24,6 +23,8 @@ from dragoman.agents.common.start import Start, start
 from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.agents.native.settings import DelegateSettings
 from dragoman.hub.errors import InvalidRequest, LimitReached
+
+from .lines import Lines
 
 T = TypeVar("T")
 
@@ -88,11 +89,7 @@ class LineProgram:
         self._processes = processes
         self.first_signal: int = signal.SIGINT
         """What breaks it off first, should it have to be ended; ``ASKED`` once it was told so in its own words."""
-        self.skipped = 0
-        """Lines left out because they were too long."""
-        self._lines: deque[bytes] = deque()
-        self._piece = bytearray()
-        self._too_long = False
+        self._lines = Lines(settings.line_bytes)
         self._unsent = bytearray()
         self._closing_input = False
         self._errors = bytearray()
@@ -122,7 +119,12 @@ class LineProgram:
         while not self._lines:
             if not await self._more():
                 return None
-        return self._lines.popleft()
+        return self._lines.pop()
+
+    @property
+    def skipped(self) -> int:
+        """Lines left out because they were too long."""
+        return self._lines.skipped
 
     @property
     def last_words(self) -> str:
@@ -155,7 +157,9 @@ class LineProgram:
     # Its end
 
     async def over(self) -> bool:
-        """Wait for its end, ``end_seconds`` at most; whether it has ended. Its last words are all there then."""
+        """Wait for its end, ``end_seconds`` at most; whether it has ended. Its last words are all there then, and what
+        it says until then is nobody's concern."""
+        self._discard_output()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.end_seconds):
                 while not self._child.look_for_end():
@@ -168,7 +172,6 @@ class LineProgram:
     async def finish(self) -> None:
         """Let it end by itself, then end what is left of it."""
         self.close_input()
-        self._discard_output()
         await self.over()
         if await self._living():
             await _to_the_end(self.end(signal.SIGHUP if self._child.ended else signal.SIGTERM))
@@ -246,30 +249,12 @@ class LineProgram:
         except BlockingIOError:
             return False
         if not data:
-            self._take(b"\n" if self._piece else b"")  # the last line may lack its end
+            self._lines.end()
             self._close(self._out)
             self._out = None
             return bool(self._lines)
-        self._take(data)
+        self._lines.take(data)
         return True
-
-    def _take(self, data: bytes) -> None:
-        first, *rest = data.split(b"\n")
-        self._piece += first
-        for piece in rest:
-            self._complete()
-            self._piece += piece
-        if len(self._piece) > self._settings.line_bytes:
-            self._too_long = True
-            self._piece.clear()
-
-    def _complete(self) -> None:
-        if self._too_long or len(self._piece) > self._settings.line_bytes:
-            self.skipped += 1
-        elif line := bytes(self._piece).strip():
-            self._lines.append(line)
-        self._too_long = False
-        self._piece.clear()
 
     def _read_errors(self) -> bool:
         """Take what is there of its error output; whether anything was."""
