@@ -14,14 +14,18 @@ from dragoman.hub.events import (
     Answer,
     DecisionResolved,
     DecisionRevised,
+    LogWritten,
     Problem,
     PromptSubmitted,
     SettingsChanged,
 )
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Skills
 from dragoman.hub.turns import TurnContext, TurnFailed
+from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
 
+from .briefing import Briefings
 from .calls import CallRunner, Place
 from .compaction import Compactor
 from .delegates.port import Delegate
@@ -30,6 +34,7 @@ from .history import Conversation
 from .path_guard import PathGuard
 from .permits import Permits
 from .plans import mode_after, plan_decision
+from .preference import Preference, preference
 from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of
@@ -90,12 +95,18 @@ class NativeAgent:
         settings: NativeSettings,
         *,
         private: Collection[Path] = (),
+        skills: Skills | None = None,
+        configs: WorkspaceConfigs | None = None,
     ) -> None:
         self._session = session
         self._models = models
         self._tools = tools
         self._settings = settings
         self._private = private
+        self._skills = skills
+        self._configs = configs
+        self._told: set[str] = set()
+        """Problems of the folder's configuration that were said."""
         self._conversation = Conversation()
         self._shortening = asyncio.Lock()
         self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
@@ -128,15 +139,21 @@ class NativeAgent:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
         async with self._shortening:
             try:
-                chosen = await self._chosen()
-                if chosen.delegate is not None:
-                    return await self._delegated(turn, chosen, chosen.delegate()).run()
-                model = await self._model(chosen)
+                runner = await self._runner(turn)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
-            return await self._loop(turn, model).run()
+            await self._tell_problems(turn)
+            return await runner.run()
+
+    async def _runner(self, turn: TurnContext) -> TurnLoop | DelegatedTurn:
+        """What runs this turn: our own loop with a model, or a program."""
+        wanted = await self._wanted()
+        chosen = await self._chosen(wanted)
+        if chosen.delegate is not None:
+            return self._delegated(turn, chosen, chosen.delegate())
+        return self._loop(turn, await self._model(chosen, wanted))
 
     def _delegated(self, turn: TurnContext, chosen: Chosen, delegate: Delegate) -> DelegatedTurn:
         return DelegatedTurn(
@@ -154,20 +171,23 @@ class NativeAgent:
         spawner, presenter = _Spawner(), _Presenter(turn)
         own = [*self._tools, SpawnAgent(spawner), PresentPlan(presenter)]
         tools: dict[str, Tool] = {tool.name: tool for tool in own}
-        calls = CallRunner(turn, tools, self._place(), permits)
-        spawner.agents = Subagents(model, calls, tools, self._settings)
-        return TurnLoop(turn, self._conversation, model, calls, tools, self._settings)
+        place = self._place()
+        calls = CallRunner(turn, tools, place, permits)
+        briefings = Briefings(self._session, place, self._skills, self._configs)
+        spawner.agents = Subagents(model, calls, tools, briefings, self._settings)
+        return TurnLoop(turn, self._conversation, model, calls, tools, briefings, self._settings)
 
     async def compact(self) -> None:
         """Shorten the conversation now. Raises ``InvalidRequest`` when there is nothing to, or the model fails."""
         session = self._session
         async with self._shortening:
             try:
-                chosen = await self._chosen()
+                wanted = await self._wanted()
+                chosen = await self._chosen(wanted)
                 if chosen.delegate is not None:
                     name = chosen.provider_id
                     raise InvalidRequest(f"{name} keeps a conversation of its own, and shortens it by itself")
-                model = await self._model(chosen)
+                model = await self._model(chosen, wanted)
             except ProviderFailed as failure:
                 raise InvalidRequest(str(failure)) from failure
             await session.durable(session.head, limit=session.limits.ack_seconds)
@@ -178,14 +198,28 @@ class NativeAgent:
             if not await compactor.compact(messages, window=model.window, tokens=tokens, reason="manual"):
                 raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
 
-    async def _chosen(self) -> Chosen:
-        settings = self._session.state.settings
-        return await self._models.choose(_text(settings.get("provider")), _text(settings.get("model")))
+    async def _wanted(self) -> Preference:
+        """What the session's settings, and its folder's configuration, ask for."""
+        return preference(self._session.state.settings, await self._config())
 
-    async def _model(self, chosen: Chosen) -> Model:
+    async def _chosen(self, wanted: Preference) -> Chosen:
+        return await self._models.choose(wanted.provider, wanted.model)
+
+    async def _model(self, chosen: Chosen, wanted: Preference) -> Model:
         name = chosen.provider_id
         window = await self._models.context_window(name, chosen.model) or self._settings.context.window
-        return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost))
+        return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost), wanted.subagent_model)
+
+    async def _config(self) -> WorkspaceConfig | None:
+        return await self._configs.read(Path(self._session.state.cwd)) if self._configs is not None else None
+
+    async def _tell_problems(self, turn: TurnContext) -> None:
+        """Say once what of the folder's configuration was skipped."""
+        config = await self._config()
+        for line in config.problems if config is not None else ():
+            if line not in self._told:
+                self._told.add(line)
+                turn.record(LogWritten(line=line, level="warning", turn=turn.turn))
 
     def _place(self) -> Place:
         cwd = Path(self._session.state.cwd)
