@@ -139,18 +139,21 @@ class NativeAgent:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
         async with self._shortening:
             try:
-                wanted = await self._wanted()
-                chosen = await self._chosen(wanted)
-                if chosen.delegate is not None:
-                    await self._tell_problems(turn)
-                    return await self._delegated(turn, chosen, chosen.delegate()).run()
-                model = await self._model(chosen, wanted)
+                runner = await self._runner(turn)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
             await self._tell_problems(turn)
-            return await self._loop(turn, model).run()
+            return await runner.run()
+
+    async def _runner(self, turn: TurnContext) -> TurnLoop | DelegatedTurn:
+        """What runs this turn: our own loop with a model, or a program."""
+        wanted = await self._wanted()
+        chosen = await self._chosen(wanted)
+        if chosen.delegate is not None:
+            return self._delegated(turn, chosen, chosen.delegate())
+        return self._loop(turn, await self._model(chosen, wanted))
 
     def _delegated(self, turn: TurnContext, chosen: Chosen, delegate: Delegate) -> DelegatedTurn:
         return DelegatedTurn(
@@ -196,6 +199,7 @@ class NativeAgent:
                 raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
 
     async def _wanted(self) -> Preference:
+        """What the session's settings, and its folder's configuration, ask for."""
         return preference(self._session.state.settings, await self._config())
 
     async def _chosen(self, wanted: Preference) -> Chosen:
