@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -60,7 +61,8 @@ async def turns_of_the_loop(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-_numbers = itertools.count(1)
+# Processes are told apart by the ids that they carry: two runs of the suite at once must not share any.
+_numbers = itertools.count(os.getpid() * 10_000 + 1)
 
 
 def readable_id() -> str:
