@@ -27,6 +27,7 @@ from dragoman.hub.turns import TurnContext, TurnFailed
 from .calls import CallRunner, Place
 from .compaction import Compactor
 from .history import Conversation
+from .mcp.servers import McpServers
 from .modes import MODES
 from .path_guard import PathGuard
 from .permits import Permits
@@ -35,6 +36,7 @@ from .settings import NativeSettings
 from .step import problem_of
 from .subagents import Subagents
 from .tokens import count_messages
+from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.spawn_agent import AgentType, SpawnAgent
 from .tools.tool import Tool, ToolContext, ToolDenied
@@ -82,12 +84,14 @@ class NativeAgent:
         settings: NativeSettings,
         *,
         private: Collection[Path] = (),
+        mcp: McpServers | None = None,
     ) -> None:
         self._session = session
         self._models = models
         self._tools = tools
         self._settings = settings
         self._private = private
+        self._mcp = mcp
         self._conversation = Conversation()
         self._shortening = asyncio.Lock()
         self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
@@ -104,17 +108,25 @@ class NativeAgent:
         return nullcontext()
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
-        """Only its own turns open decisions, and those wait themselves."""
+        """What its turns ask, they wait for themselves; what is left is whether a server of tools may be used."""
+        if self._mcp is not None:
+            self._mcp.resolved(outcome, answer)
 
     def progressed(self, revision: DecisionRevised) -> None:
         """Its questions come one by one."""
 
     async def close(self, budget: float) -> None:
-        """Nothing to end: the turn's task was cancelled before."""
+        """End its servers of tools; the turn's task was cancelled before."""
+        if self._mcp is not None:
+            await self._mcp.close(budget)
+
+    @property
+    def holds(self) -> bool:
+        return self._mcp is not None and self._mcp.holds
 
     @property
     def own_tools(self) -> Collection[str]:
-        return self._own_tools
+        return self._own_tools if self._mcp is None else self._own_tools.union(self._mcp.names)
 
     async def run_turn(self, turn: TurnContext) -> str | None:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
@@ -130,8 +142,7 @@ class NativeAgent:
     def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
         spawner, presenter = _Spawner(), _Presenter(turn)
-        own = [*self._tools, SpawnAgent(spawner), PresentPlan(presenter)]
-        tools: dict[str, Tool] = {tool.name: tool for tool in own}
+        tools = Toolbox([*self._tools, SpawnAgent(spawner), PresentPlan(presenter)], self._mcp)
         calls = CallRunner(turn, tools, self._place(), permits)
         spawner.agents = Subagents(model, calls, tools, self._settings)
         return TurnLoop(turn, self._conversation, model, calls, tools, self._settings)

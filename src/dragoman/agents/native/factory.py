@@ -16,15 +16,19 @@ from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import Json, LogWritten
 from dragoman.hub.session import Session
 from dragoman.hub.state import Executor
+from dragoman.hub.workspace_config import WorkspaceConfigs
 
+from .mcp.consents import Consents
 from .modes import MODES
 from .settings import NativeSettings
 
 if TYPE_CHECKING:
     from .agent import Models, NativeAgent
+    from .mcp.servers import McpServers
 
 log = logging.getLogger("dragoman.native")
 
+_SWITCHES = frozenset({"enable_mcp"})
 _TEXTS = frozenset({"provider", "model", "instructions", "output_directory"})
 
 
@@ -32,7 +36,9 @@ class NativeFactory:
     """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
 
     ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None. ``private`` are files and folders
-    of the server's own (keys, logs of sessions), which no tool may touch wherever a session works.
+    of the server's own (keys, logs of sessions), which no tool may touch wherever a session works. ``configs`` says
+    which MCP servers there are in a folder; without it there are none. ``consents`` is the file of those of projects
+    that a person permitted for good; without it none is.
     """
 
     kind = "native"
@@ -44,11 +50,15 @@ class NativeFactory:
         *,
         search_key: Callable[[str], str | None] = lambda _service: None,
         private: Collection[Path] = (),
+        configs: WorkspaceConfigs | None = None,
+        consents: Path | None = None,
     ) -> None:
         self._models = models
         self._settings = settings
         self._search_key = search_key
         self._private = tuple(private)
+        self._configs = configs
+        self._consents = Consents(consents)
         self._processes = ProcessTable()
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
@@ -66,6 +76,8 @@ class NativeFactory:
                 raise InvalidRequest(f"{key}: it is a text")
             if key == "disabled_tools" and value is not None and not _are_names(value):
                 raise InvalidRequest("disabled_tools: it is a list of names")
+            if key in _SWITCHES and value is not None and not isinstance(value, bool):
+                raise InvalidRequest(f"{key}: it is true or false")
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""
@@ -75,7 +87,21 @@ class NativeFactory:
         from .tools.table import built_in_tools  # noqa: PLC0415
 
         tools = built_in_tools(processes=self._processes, search_key=self._search_key)
-        return NativeAgent(session, self._models, tools, self._settings, private=self._private)
+        mcp = self._servers(session, self._configs) if self._configs is not None else None
+        return NativeAgent(session, self._models, tools, self._settings, private=self._private, mcp=mcp)
+
+    def _servers(self, session: Session, configs: WorkspaceConfigs) -> McpServers:
+        from .mcp.servers import McpServers  # noqa: PLC0415 - see the module
+        from .tools.environment import plain_environment  # noqa: PLC0415
+
+        return McpServers(
+            session,
+            configs,
+            self._settings.mcp,
+            consents=self._consents,
+            processes=self._processes,
+            environment=plain_environment(self._settings),
+        )
 
     async def sweep(self, kept: Collection[str]) -> Collection[str]:
         """The sessions of which commands still run; nothing lies beside the log."""

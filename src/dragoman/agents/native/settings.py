@@ -6,6 +6,8 @@ import msgspec
 
 from dragoman.agents.common.ending import KillSchedule
 
+from .mcp.settings import McpSettings
+
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far one turn may go. Times are seconds."""
@@ -156,6 +158,7 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     turn: TurnLimits = TurnLimits()
     context: ContextLimits = ContextLimits()
     tools: ToolLimits = ToolLimits()
+    mcp: McpSettings = McpSettings()
     providers: dict[str, ProviderSettings] = {}
     """Providers by name; see below."""
     """Providers beside the built-in ones, or what is different about one of those, by name."""

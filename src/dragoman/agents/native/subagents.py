@@ -21,6 +21,7 @@ from .prompt import subagent_prompt
 from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, Text, ToolMessage, UserMessage
 from .providers.port import CallMade, ProviderFailed, StreamEvent
 from .settings import NativeSettings
+from .tools.found import FoundTool
 from .tools.schema import tool_spec
 from .tools.spawn_agent import AgentType
 from .tools.tool import Tool, ToolContext, ToolFailed
@@ -39,7 +40,9 @@ _TOOLS: dict[AgentType, tuple[str, ...]] = {
 class Subagents:
     """Starts the sub-agents of one turn."""
 
-    def __init__(self, model: Model, calls: CallRunner, tools: Mapping[str, Tool], settings: NativeSettings) -> None:
+    def __init__(
+        self, model: Model, calls: CallRunner, tools: Mapping[str, Tool | FoundTool], settings: NativeSettings
+    ) -> None:
         self.model = model
         self.calls = calls
         self.tools = tools
@@ -131,7 +134,11 @@ class _Run:
         hidden = disabled_tools(self._turn.session)
         if self._owner.model.provider.searches:
             hidden |= {"webSearch"}
-        return [name for name in _TOOLS[self._type] if name in self._owner.tools and name not in hidden]
+        names = [name for name in _TOOLS[self._type] if name in self._owner.tools]
+        if self._type == "general":
+            found = (tool for tool in self._owner.tools.values() if isinstance(tool, FoundTool))
+            names += [tool.name for tool in found if tool.for_subagents]
+        return [name for name in names if name not in hidden]
 
     def _searches(self) -> bool:
         """Whether the provider may search: as the tool that its searching stands for."""
