@@ -1,6 +1,7 @@
 """An MCP server made with the official library, for tests: tools that answer, fail, hang, die, report and remember.
 
-Run as a program it speaks over its pipes, with ``--http PORT`` at ``/mcp`` of that port. What it notices (calls begun
+Run as a program it speaks over its pipes, with ``--http PORT`` at
+``/mcp`` of that port, with ``--sse PORT`` at ``/sse``. What it notices (calls begun
 and cancelled) it writes to the file ``NOTES``, a line each.
 """
 
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.utilities.types import Image
 from mcp.types import ToolAnnotations
 
@@ -46,7 +48,7 @@ def bash(command: str) -> str:
 @server.tool()
 def fail(why: str) -> str:
     """Fail in words."""
-    raise ValueError(why)
+    raise ToolError(why)
 
 
 @server.tool()
@@ -116,7 +118,9 @@ def fork() -> str:
 
 if __name__ == "__main__":
     note(f"started {os.getpid()}")
-    if "--http" in sys.argv:
+    if "--sse" in sys.argv:
+        server.run("sse", port=int(sys.argv[sys.argv.index("--sse") + 1]))
+    elif "--http" in sys.argv:
         server.run("streamable-http", port=int(sys.argv[sys.argv.index("--http") + 1]))
     else:
         server.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +24,7 @@ from dragoman.hub.events import AnyFact, LogWritten, ToolEnded
 from dragoman.hub.session import Session
 from dragoman.hub.workspace_config import McpServer, Observability, QueryEndpoints, WorkspaceConfig
 from tests.agents.native.native_rig import QUICK, NativeHub, OneModel
-from tests.hub.rig import InMemory, Store, proven, until
+from tests.hub.rig import PATIENCE, InMemory, Store, proven, until
 
 DEMO = Path(__file__).with_name("demo_server.py")
 
@@ -120,20 +121,18 @@ def text_of(end: ToolEnded) -> Any:
     return end.output["content"][0]["text"]  # type: ignore[index, call-overload]
 
 
-async def said(hub: NativeHub, session: Session, part: str) -> str:
+async def said(session: Session, part: str) -> str:
     """Wait until something was said of the servers, and return it."""
+    async with asyncio.timeout(PATIENCE):
+        async for event in session.follow(0):
+            if isinstance(event.fact, LogWritten) and part in event.fact.line:
+                return event.fact.line
+    raise AssertionError(f"nobody said {part!r}")
 
-    async def found() -> str | None:
-        return next((line for line in lines(await hub.facts(session)) if part in line), None)
 
-    for _ in range(2000):
-        if (line := await found()) is not None:
-            return line
-        await until(lambda: True)
-        import asyncio
-
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"nobody said {part!r}: {lines(await hub.facts(session))}")
+async def noted(file: Path, line: str) -> None:
+    """Wait until a server has written this line."""
+    await until(lambda: file.exists() and line in file.read_text().splitlines(), f"{line!r} in {file.name}")
 
 
 def alive(session: str) -> list[int]:

@@ -42,7 +42,7 @@ async def reached(entry: McpServer, settings: McpSettings) -> AsyncGenerator[tup
 
 
 def _client(entry: McpServer, settings: McpSettings) -> httpx2.AsyncClient:
-    """A client for this server alone. It takes no credentials from anywhere else, and leaves the server for no other."""
+    """A client for this server alone: it takes no credentials from anywhere else."""
     seconds = settings.connect_seconds
 
     async def limit(request: httpx2.Request) -> None:

@@ -47,6 +47,10 @@ class McpLink:
         self._lost = pipes.over if pipes is not None else asyncio.Event()
         self._changed = asyncio.Event()
 
+    @property
+    def problem(self) -> str | None:
+        return self._why_lost() if self._lost.is_set() else None
+
     async def tools(self) -> Sequence[ListedTool]:
         tools: list[ListedTool] = []
         cursor: str | None = None

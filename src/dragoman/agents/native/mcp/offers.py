@@ -1,4 +1,4 @@
-"""The tools that servers list, as a model may be given them: names of their own, schemas that are some, not too many."""
+"""The tools that servers list, as a model may be given them: with names of their own, and not too many."""
 
 from __future__ import annotations
 

@@ -42,6 +42,10 @@ class ListedTool(msgspec.Struct, frozen=True):
 class Link(Protocol):
     """A connection to a server, from its handshake to its end."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why it is over; None while it is not."""
+
     async def tools(self) -> Sequence[ListedTool]:
         """Its tools now, all pages of them. Raises ``LinkFailed``."""
 

@@ -31,8 +31,7 @@ def read_result(given: Json, most: int) -> ToolResult:
     output: dict[str, Json] = {"content": [shown for shown, _ in blocks], "isError": answer.get("isError") is True}
     texts = [text for _, text in blocks if text]
     structured = answer.get("structuredContent")
-    if structured is not None:
-        written = msgspec.json.encode(structured).decode()
+    if structured is not None and (written := _written(structured)):
         if not texts:
             texts.append(room.cut(written))
         if len(written) <= most:
@@ -78,6 +77,14 @@ class _Room:
         size = _size(given.get("blob"))
         shown: dict[str, Json] = {"type": "resource", "resource": {"uri": uri, "mimeType": mime, "bytes": size}}
         return shown, f"[resource {uri}: {mime}, {size} bytes; not shown]"
+
+
+def _written(value: Json) -> str:
+    """The value as JSON; nothing for what our JSON cannot hold, numbers beyond 64 bits for one."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (ValueError, OverflowError, RecursionError):
+        return ""
 
 
 def _text(value: object) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from dragoman.agents.native.providers.error_answers import nests_deeper
+from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import Json
+from dragoman.hub.sizes import json_size
 
 DEEPEST = 32
 """Levels of a schema, before and after its references are put in."""
@@ -36,7 +36,11 @@ def usable_schema(given: Json, most: int) -> dict[str, Json]:
     schema = _Unfolding(given).whole()
     if nests_deeper(schema, DEEPEST):
         raise UnusableSchema(f"the description of its input nests over {DEEPEST} levels deep")
-    if len(msgspec.json.encode(schema)) > most:
+    try:
+        size = json_size(schema)
+    except InvalidRequest as problem:
+        raise UnusableSchema(f"the description of its input {problem}") from problem
+    if size > most:
         raise UnusableSchema(f"the description of its input is longer than {most} bytes (native.mcp.schema_bytes)")
     return schema
 

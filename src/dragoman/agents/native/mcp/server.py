@@ -20,6 +20,9 @@ State = Literal["asked", "refused", "connecting", "ready", "resting"]
 
 Say = Callable[[str, Literal["info", "warning"]], None]
 
+_REASON = 2000
+"""Characters of the reason why something failed, which may be a server's own words."""
+
 _NEWS_PAUSE = 0.5
 """Seconds between two looks at the tools of a server that says that they changed."""
 
@@ -91,12 +94,13 @@ class Server:
     async def call(self, tool: str, arguments: dict[str, Json], show: Progress) -> Json:
         """A tool's result. Raises ``ToolFailed``; at once when the server is not there."""
         name = self.entry.name
-        if self._link is None:
-            raise ToolFailed(f"The MCP server {name} is not there: {self.problem or 'it is being connected'}")
+        problem = self.problem or "it is being connected" if self._link is None else self._link.problem
+        if self._link is None or problem is not None:
+            raise ToolFailed(f"The MCP server {name} is not there: {self.secrets.clean(problem or '')[:_REASON]}")
         try:
             return await self._link.call(tool, arguments, show)
         except LinkFailed as failure:
-            why = self.secrets.clean(str(failure))
+            why = self._words(failure)
             if failure.lost:
                 raise ToolFailed(
                     f"The MCP server {name} was lost during the call, and it is not known whether the call had any "
@@ -107,42 +111,62 @@ class Server:
     # Inside
 
     async def _round(self) -> None:
-        """Try to have it, again and again as the entry says, and stay while it is there."""
-        tries = 0
-        loop = asyncio.get_running_loop()
+        """Reach it, stay while it is there, and reach it again once it is lost; until it was tried in vain too often."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        failures = losses = 0
         while True:
-            tries += 1
             began: float | None = None
             try:
-                async with self._connect(self.entry, self._spawning, self._settings) as link:
+                async with self._connect(self.entry, self._spawning, settings) as link:
                     self.tools = await link.tools()
                     began = loop.time()
                     await self._stay(link)
             except LinkFailed as failure:
-                problem = self.secrets.clean(str(failure))
+                problem = self._words(failure)
             finally:
                 self._link = None
-            if began is not None:
+            if began is None:
+                failures += 1
+            else:
+                # One that is lost ever again soon after it came is tried ever later.
+                losses = 0 if loop.time() - began >= settings.steady_seconds else losses + 1
+                failures = 0
                 self._say(f"Lost {self.entry.name}: {problem}", "warning")
-                tries = 0 if loop.time() - began >= self._settings.steady_seconds else tries
-            if tries > self.entry.retries:
-                self._say(f"Failed to connect to {self.entry.name} after {tries} attempts: {problem}", "warning")
+            if failures > self.entry.retries:
+                self._say(f"Failed to connect to {self.entry.name} after {failures} attempts: {problem}", "warning")
                 self.tools = ()
                 self._move("resting", problem)
                 return
             self._move("connecting", problem)
-            await asyncio.sleep(self._settings.retry_delay * max(tries, 1))
-            self._say(f"Retrying {self.entry.name} (attempt {tries + 1})...", "info")
+            await asyncio.sleep(min(settings.retry_delay * max(failures + losses, 1), settings.retry_longest))
+            self._say(f"Retrying {self.entry.name} (attempt {failures + 1})...", "info")
 
     async def _stay(self, link: Link) -> None:
         """Until it is lost, which raises ``LinkFailed``."""
         self._link = link
         self._say(f"Connected to {self.entry.name}: {len(self.tools)} tools", "info")
         self._move("ready")
-        while True:
-            await link.news()
+        try:
+            while True:
+                await link.news()
+                await self._list_again(link)
+                await asyncio.sleep(_NEWS_PAUSE)
+        except LinkFailed as failure:
+            # At once, and not only when its program is ended: nobody is to call it any more.
+            self._link = None
+            self._move("connecting", self._words(failure))
+            raise
+
+    async def _list_again(self, link: Link) -> None:
+        try:
             self.tools = await link.tools()
-            await asyncio.sleep(_NEWS_PAUSE)
+        except LinkFailed as failure:
+            if failure.lost:
+                raise
+            self._say(f"{self.entry.name} does not say how its tools changed: {self._words(failure)}", "warning")
+
+    def _words(self, failure: LinkFailed) -> str:
+        return self.secrets.clean(str(failure))[:_REASON]
 
     async def _rest(self) -> None:
         self._rested_at = asyncio.get_running_loop().time()

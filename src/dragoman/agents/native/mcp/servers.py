@@ -75,6 +75,7 @@ class McpServers:
         self._offers = Offers(settings, self._say)
         self._connect: Connect | None = None
         self._told_missing = False
+        self._denied: set[str] = set()
         self._configured: tuple[str, tuple[McpServer, ...], bool] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -115,6 +116,8 @@ class McpServers:
         if held is None or held.permitted is None or held.permitted.done():
             return
         accepted = outcome.outcome == "answered" and answer is not None and bool(answer.accept)
+        if outcome.outcome == "answered" and not accepted:
+            self._denied.add(held.mark)
         if accepted and answer is not None and is_for_good(answer.scope, held.mark):
             self._session.tasks.start(self._consents.add(held.mark), f"mcp-consent:{self._session.id}")
         held.permitted.set_result(accepted)
@@ -184,6 +187,9 @@ class McpServers:
         if await self._consents.has(mark):
             return None, None
         permitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        if mark in self._denied:
+            permitted.set_result(False)
+            return permitted, None
         if len(shown_place(entry)) > LONGEST:
             self._say(f"Skipped {entry.name}: its command is too long to be shown to a person", "warning")
             permitted.set_result(False)
@@ -241,7 +247,8 @@ class McpServers:
     def _say(self, line: str, level: Literal["info", "warning"]) -> None:
         turn = self._session.state.turn
         with contextlib.suppress(HubError):  # the log may be over, or full: the servers go on all the same
-            written = LogWritten(line=f"[MCP] {line}", level=level, turn=turn.turn if turn is not None else None)
+            shown = " ".join(line.split())
+            written = LogWritten(line=f"[MCP] {shown}", level=level, turn=turn.turn if turn is not None else None)
             self._session.record(written)
 
 

@@ -25,11 +25,15 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     retry_delay: float = 1.0
     """Before the second try; each next one waits that much longer than the one before."""
 
+    retry_longest: float = 60.0
+    """The longest of these waits."""
+
     rest_seconds: float = 30.0
     """A server that was tried in vain is tried again by a turn, but no sooner than after this."""
 
     steady_seconds: float = 60.0
-    """A server that was there for so long before it was lost is tried as often as a new one."""
+    """A server that was there for so long before it was lost is reached again without delay; one that is lost sooner,
+    ever later."""
 
     idle_seconds: float = 1800.0
     """Servers of a session in which no turn began for so long are ended, until the next one begins. 0 never does."""
