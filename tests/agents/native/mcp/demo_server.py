@@ -16,7 +16,9 @@ from pathlib import Path
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.utilities.types import Image
-from mcp.types import ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp.types import SamplingMessage, TextContent, ToolAnnotations
+from pydantic import BaseModel
 
 server = MCPServer("demo")
 
@@ -100,6 +102,24 @@ async def grow(name: str, ctx: Context) -> str:
 async def roots(ctx: Context) -> str:
     """Where the client works."""
     return ", ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
+
+
+@server.tool()
+async def ask_client(what: str, ctx: Context) -> str:
+    """Ask the client for a model's answer, or a person's; what came of it."""
+    try:
+        if what == "model":
+            message = SamplingMessage(role="user", content=TextContent(type="text", text="hello"))
+            return str(await ctx.session.create_message(messages=[message], max_tokens=10))
+        return str(await ctx.elicit("your name?", Name))
+    except MCPError as refused:
+        return f"refused: {refused}"
+
+
+class Name(BaseModel):
+    """What a person would be asked."""
+
+    name: str
 
 
 @server.tool()

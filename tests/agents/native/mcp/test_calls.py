@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
+
+import pytest
+import uvloop
 
 from dragoman.agents.native.providers.conversation import ModelRequest, ToolMessage
 from dragoman.agents.native.providers.port import StreamEvent
@@ -13,6 +17,7 @@ from dragoman.hub.events import ToolCalled, ToolProgressed
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.tool_offers import ToolOffer
 from tests.agents.native.native_rig import asked, of, outcome, script, settled
+from tests.hub.rig import until
 
 from .mcp_rig import Configs, demo, ends, lines, mcp_hub, noted, program, text_of
 
@@ -49,7 +54,7 @@ async def test_a_servers_tools_are_there_in_the_first_turn(tmp_path: Path) -> No
             [{"type": "text", "text": "5"}],
             False,
         )
-        assert lines(facts) == ["[MCP] Connected to demo: 12 tools"]
+        assert lines(facts) == ["[MCP] Connected to demo: 13 tools"]
         assert outcome(facts) == "completed"
         assert isinstance(said := model.requests[-1].messages[-1], ToolMessage)
         assert said.text == "5"
@@ -172,8 +177,6 @@ async def test_a_new_tool_is_there_in_the_next_step(tmp_path: Path) -> None:
         await hub.turn(session, script('call mcp__demo__grow {"name": "newcomer"}'))
         servers = session.ensure_agent()._mcp  # type: ignore[attr-defined]
         held = servers._held["demo"].server
-        from tests.hub.rig import until
-
         await until(lambda: "newcomer" in [tool.name for tool in held.tools], "the new list")
         facts = await hub.turn(session, script("call mcp__demo__newcomer {}"))
         assert text_of(ends(facts)[0]) == "I am newcomer"
@@ -184,6 +187,26 @@ async def test_a_server_learns_the_sessions_folder(tmp_path: Path) -> None:
         session = await hub.session()
         (end,) = ends(await hub.turn(session, script("call mcp__demo__roots {}")))
         assert text_of(end) == tmp_path.as_uri()
+
+
+@pytest.mark.parametrize("what", ["model", "person"])
+async def test_a_server_can_have_no_model_and_no_person_asked(tmp_path: Path, what: str) -> None:
+    async with mcp_hub(tmp_path, Configs(demo())) as hub:
+        session = await hub.session()
+        (end,) = ends(await hub.turn(session, script(f'call mcp__demo__ask_client {{"what": "{what}"}}')))
+        assert text_of(end).startswith("refused: ")
+        assert not session.state.decisions
+
+
+def test_servers_run_on_the_servers_own_loop(tmp_path: Path) -> None:
+    async def turn() -> None:
+        async with mcp_hub(tmp_path, Configs(demo())) as hub:
+            session = await hub.session()
+            facts = await hub.turn(session, script('call mcp__demo__add {"a": 2, "b": 3}'))
+            assert text_of(ends(facts)[0]) == "5"
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(turn())
 
 
 async def test_a_disabled_tool_is_not_offered(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ TOOL = "mcp"
 LONGEST = 4000
 """Characters of a command line that a person can be asked about; with a longer one a server is not had."""
 
-_ALWAYS = "always"
-
 
 def shown_place(entry: McpServer) -> str:
     """The command line, or the URL without what may be secret; on one line, whatever characters it is made of."""
@@ -39,7 +37,7 @@ def question(entry: McpServer, *, decision: str, mark: str, cwd: str) -> Decisio
         input=given,
         options=(
             Option("Yes, for this session", "session"),
-            Option("Yes, always for this server here", f"rule:{rule(mark)}:{_ALWAYS}"),
+            Option("Yes, always for this server here", f"rule:{for_good(mark)}"),
             Option("No", "deny"),
         ),
         dangerous=entry.transport == "stdio",
@@ -53,6 +51,6 @@ def rule(mark: str) -> str:
     return f"mcp-server({mark})"
 
 
-def is_for_good(scope: str | None, mark: str) -> bool:
-    """Whether the answer to a question holds in other sessions too."""
-    return scope == f"{rule(mark)}:{_ALWAYS}"
+def for_good(mark: str) -> str:
+    """The same, where the permission holds in other sessions too."""
+    return f"{rule(mark)}:always"

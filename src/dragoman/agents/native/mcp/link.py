@@ -85,7 +85,7 @@ class McpLink:
             for wait in waits:
                 wait.cancel()
         if self._lost.is_set():
-            raise LinkFailed(self._why_lost(), lost=True)
+            raise await self._loss()
         self._changed.clear()
 
     async def heard(self, message: object) -> None:
@@ -113,10 +113,13 @@ class McpLink:
             return LinkFailed(f"it gave no answer within {seconds:g} s")
         if said in _OVER or self._lost.is_set():
             self._lost.set()
-            if self._pipes is not None:
-                await self._pipes.ended()
-            return LinkFailed(self._why_lost(), lost=True)
+            return await self._loss()
         return LinkFailed(f"{said or 'it failed'} (error {code})")
+
+    async def _loss(self) -> LinkFailed:
+        if self._pipes is not None:
+            await self._pipes.ended()
+        return LinkFailed(self._why_lost(), lost=True)
 
     def _why_lost(self) -> str:
         return self._pipes.problem if self._pipes is not None else "the connection is lost"

@@ -12,6 +12,7 @@ import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -78,15 +79,14 @@ class Program:
 
     async def open(self) -> None:
         """Begin to listen."""
-        into, out, err = self._ends
-        self._ends = ()
-        loop = self._loop
-        writing, _ = await loop.connect_write_pipe(lambda: self._input, os.fdopen(into, "wb", 0))
-        reading, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self.reader), os.fdopen(out, "rb", 0)
-        )
-        errors, _ = await loop.connect_read_pipe(lambda: _Errors(self._said), os.fdopen(err, "rb", 0))
-        self._transports = [writing, reading, errors]
+        loop, ends = self._loop, self._ends
+        for connect, make, mode in (
+            (loop.connect_write_pipe, lambda: self._input, "wb"),
+            (loop.connect_read_pipe, lambda: asyncio.StreamReaderProtocol(self.reader), "rb"),
+            (loop.connect_read_pipe, lambda: _Errors(self._said), "rb"),
+        ):
+            transport, _ = await connect(make, os.fdopen(ends.pop(0), mode, 0))
+            self._transports.append(transport)
 
     async def write(self, data: bytes) -> None:
         """Say something to it; returns once it may be told more. Raises ``ConnectionError``."""
@@ -149,7 +149,7 @@ class Program:
             transport.close()
         for fd in self._ends:
             os.close(fd)
-        self._ends = ()
+        self._ends.clear()
         self.over.set()
         if not self._spawning.processes.available:
             self._signal_group(signal.SIGKILL)  # nobody can see whether others of the group outlived it
@@ -175,8 +175,8 @@ class _Input(asyncio.BaseProtocol):
         await self._ready.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # uvloop's transports are one, but no subclass.
+        self._transport = cast("asyncio.WriteTransport", transport)
         self._ready.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -207,7 +207,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _start_on_pipes(given: Start) -> tuple[int, tuple[int, ...]]:
+def _start_on_pipes(given: Start) -> tuple[int, list[int]]:
     """Its pid, and our ends of its standard input, output and error output."""
     fds: list[int] = []
     try:
@@ -224,4 +224,4 @@ def _start_on_pipes(given: Start) -> tuple[int, tuple[int, ...]]:
         raise
     for fd in (into_end, out_end, err_end):
         os.close(fd)
-    return pid, (into, out, err)
+    return pid, [into, out, err]

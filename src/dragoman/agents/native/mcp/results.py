@@ -80,10 +80,10 @@ class _Room:
 
 
 def _written(value: Json) -> str:
-    """The value as JSON; nothing for what our JSON cannot hold, numbers beyond 64 bits for one."""
+    """The value as JSON; nothing for what our JSON cannot hold, half a character for one."""
     try:
         return msgspec.json.encode(value).decode()
-    except (ValueError, OverflowError, RecursionError):
+    except (ValueError, RecursionError):
         return ""
 
 

@@ -111,7 +111,7 @@ class Server:
     # Inside
 
     async def _round(self) -> None:
-        """Reach it, stay while it is there, and reach it again once it is lost; until it was tried in vain too often."""
+        """Reach it, stay while it is there, reach it again once it is lost; until it was tried in vain too often."""
         loop, settings = asyncio.get_running_loop(), self._settings
         failures = losses = 0
         while True:

@@ -19,7 +19,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.turns import TurnContext, TurnFailed
 from dragoman.hub.workspace_config import McpServer, WorkspaceConfigs
 
-from .asking import LONGEST, is_for_good, question, rule, shown_place
+from .asking import LONGEST, for_good, question, rule, shown_place
 from .consents import Consents
 from .library import LibraryMissing, connector
 from .offers import Offers
@@ -118,7 +118,7 @@ class McpServers:
         accepted = outcome.outcome == "answered" and answer is not None and bool(answer.accept)
         if outcome.outcome == "answered" and not accepted:
             self._denied.add(held.mark)
-        if accepted and answer is not None and is_for_good(answer.scope, held.mark):
+        if accepted and answer is not None and answer.scope == for_good(held.mark):
             self._session.tasks.start(self._consents.add(held.mark), f"mcp-consent:{self._session.id}")
         held.permitted.set_result(accepted)
 
@@ -180,18 +180,13 @@ class McpServers:
 
     async def _permission(self, entry: McpServer, mark: str) -> tuple[asyncio.Future[bool] | None, str | None]:
         """What the server has to wait for, and the question that it waits for; nothing where it may be had."""
-        if entry.layer != "project" or self._settings.project_servers == "trust":
-            return None, None
-        if not {rule(mark), f"{rule(mark)}:always"}.isdisjoint(self._session.state.grants):
-            return None, None
-        if await self._consents.has(mark):
+        if await self._is_permitted(entry, mark):
             return None, None
         permitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        if mark in self._denied:
-            permitted.set_result(False)
-            return permitted, None
         if len(shown_place(entry)) > LONGEST:
             self._say(f"Skipped {entry.name}: its command is too long to be shown to a person", "warning")
+            self._denied.add(mark)
+        if mark in self._denied:
             permitted.set_result(False)
             return permitted, None
         opened = question(entry, decision=self._session.ids(), mark=mark, cwd=self._session.state.cwd)
@@ -202,6 +197,12 @@ class McpServers:
             permitted.set_result(False)
             return permitted, None
         return permitted, opened.decision
+
+    async def _is_permitted(self, entry: McpServer, mark: str) -> bool:
+        if entry.layer != "project" or self._settings.project_servers == "trust":
+            return True
+        granted = {rule(mark), for_good(mark)}
+        return not granted.isdisjoint(self._session.state.grants) or await self._consents.has(mark)
 
     def _without_library(self, missing: LibraryMissing, wanted: Iterable[McpServer]) -> Mapping[str, FoundTool]:
         if not self._told_missing:
