@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from dragoman.hub.permissions import LOCAL
 from dragoman.hub.workspace_config import McpServer
-from tests.agents.native.native_rig import outcome, script
+from tests.agents.native.native_rig import outcome, script, settled
 from tests.hub.rig import until
 
 from .mcp_rig import DEMO, Configs, demo, ends, lines, mcp_hub, noted, said, text_of
@@ -119,6 +121,58 @@ async def test_headers_reach_the_server_and_a_refusal_is_said(tmp_path: Path) ->
             assert outcome(facts) == "completed"
             assert len(lines(facts)) == 1
     assert b"some-secret-value" in seen[0]
+
+
+class Silent:
+    """A server that shakes hands and lists a tool, and then says nothing any more, to nothing."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                sizes = [
+                    line.partition(":")[2] for line in head.lower().split("\r\n") if line.startswith("content-length")
+                ]
+                body = await reader.readexactly(int(sizes[0])) if sizes else b"{}"
+                self.answer(writer, head.split()[0], json.loads(body))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            writer.close()
+
+    def answer(self, writer: asyncio.StreamWriter, verb: str, asked: dict[str, Any]) -> None:
+        method = asked.get("method", verb)
+        self.heard.append(method)
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+        results = {"initialize": hello, "tools/list": {"tools": [{"name": "wait", "inputSchema": {}}]}}
+        if method in results:
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results[method]}).encode()
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+        elif method in ("GET", "DELETE", "notifications/initialized"):
+            code = "202 Accepted" if method.startswith("not") else "405 Not Allowed"
+            writer.write(f"HTTP/1.1 {code}\r\nContent-Length: 0\r\n\r\n".encode())
+
+
+async def test_a_server_that_answers_nothing_holds_up_no_cancel(tmp_path: Path) -> None:
+    silent = Silent()
+    server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        async with mcp_hub(tmp_path, Configs(at(f"http://127.0.0.1:{port}/mcp")), call_seconds=600.0) as hub:
+            session = await hub.session()
+            loop = asyncio.get_running_loop()
+            for number in range(3):
+                await hub.submit(session, script("call mcp__web__wait {}"))
+                await until(lambda: session.state.calls, "the call is under way")
+                if number == 0:
+                    await until(lambda: "tools/call" in silent.heard, "it is heard")
+                began = loop.time()
+                await session.cancel(LOCAL, via="test")
+                assert loop.time() - began < 3.0, "a write to the server would wait for 5 s"
+                await settled(session)
+            assert silent.heard.count("notifications/cancelled") == 1, "it has not said anything to the first yet"
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:

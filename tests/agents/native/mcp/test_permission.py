@@ -179,6 +179,21 @@ async def test_a_command_too_long_to_be_shown_is_not_asked_about(tmp_path: Path)
         assert lines(facts) == ["[MCP] Skipped demo: its command is too long to be shown to a person"]
 
 
+async def test_a_plain_yes_holds_when_the_servers_are_begun_anew(tmp_path: Path) -> None:
+    async with mcp_hub(tmp_path, Configs(projects())) as hub:
+        session = await hub.session(mode="all")
+        await hub.turn(session, script("say ask"))
+        opened = await asked(session)
+        await session.answer(LOCAL, opened.decision, Answer(accept=True), via="test")
+        await there(session)
+        await session.change_settings(LOCAL, {"enable_mcp": False})
+        await hub.turn(session, script("say off"))
+        await session.change_settings(LOCAL, {"enable_mcp": True})
+        facts = await hub.turn(session, ECHO)
+        assert not of(facts, DecisionOpened)
+        assert text_of(ends(facts)[0]) == "hello"
+
+
 async def test_an_open_question_ends_with_what_it_is_about(tmp_path: Path) -> None:
     configs = Configs(projects())
     async with mcp_hub(tmp_path, configs) as hub:

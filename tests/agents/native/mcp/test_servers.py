@@ -208,6 +208,25 @@ async def test_a_message_without_end_lets_the_server_go(tmp_path: Path) -> None:
         assert "it sent a message of more than 100000 bytes (native.mcp.message_bytes)" in line
 
 
+NAGGING = """
+import json, sys, time
+asked = json.loads(sys.stdin.readline())
+result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "n", "version": "1"}}
+print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+number = 0
+while True:
+    number += 1
+    print(json.dumps({"jsonrpc": "2.0", "id": f"{number}" * 50, "method": "ping"}), flush=True)
+"""
+
+
+async def test_a_server_that_asks_and_never_reads_is_let_go(tmp_path: Path) -> None:
+    async with mcp_hub(tmp_path, Configs(program("nagging", NAGGING))) as hub:
+        session = await hub.session()
+        await hub.turn(session, script("say on"))
+        assert "it does not read what it is told" in await said(session, "Failed to connect")
+
+
 # Switching
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
+import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -18,10 +22,36 @@ from .settings import McpSettings
 _GOODBYE = 1.0
 """Seconds for telling a server that its session is over."""
 
+_SHRUG = 10.0
+"""Seconds for a server to take note of what needs no answer."""
+
+_WAITING = 1024
+"""Messages to a server that does not answer; each belongs to a call, which has a time-out."""
+
 
 @asynccontextmanager
 async def reached(entry: McpServer, settings: McpSettings) -> AsyncGenerator[tuple[Any, Any], None]:
     """The streams of a server at a URL. Whatever a transport raises comes through, in groups too."""
+    outgoing, waiting = anyio.create_memory_object_stream[Any](_WAITING)
+    async with _transport(entry, settings) as (incoming, into):
+        # A transport takes nothing more while a server does not answer: whoever cancels a call is not to wait for that.
+        forwarding = asyncio.create_task(_forward(waiting, into))
+        try:
+            yield incoming, outgoing
+        finally:
+            forwarding.cancel()
+            await asyncio.gather(forwarding, return_exceptions=True)
+
+
+async def _forward(waiting: Any, into: Any) -> None:
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with waiting:
+            async for item in waiting:
+                await into.send(item)
+
+
+@asynccontextmanager
+async def _transport(entry: McpServer, settings: McpSettings) -> AsyncGenerator[tuple[Any, Any], None]:
     if entry.transport == "sse":
 
         def make(
@@ -46,10 +76,13 @@ def _client(entry: McpServer, settings: McpSettings) -> httpx2.AsyncClient:
     seconds = settings.connect_seconds
 
     async def limit(request: httpx2.Request) -> None:
-        # An answer may be long in coming: calls have limits of their own.
-        read = _GOODBYE if request.method == "DELETE" else None
-        limits = {"connect": seconds, "pool": seconds, "write": seconds, "read": read}
-        request.extensions = {**request.extensions, "timeout": limits}
+        if request.method == "DELETE":
+            limits = httpx2.Timeout(_GOODBYE)
+        else:
+            # A call's answer may be long in coming, and has a limit of its own; a notification has none.
+            read = None if request.method == "GET" or _is_call(request.content) else _SHRUG
+            limits = httpx2.Timeout(seconds, read=read)
+        request.extensions = {**request.extensions, "timeout": limits.as_dict()}
 
     async def bound(answer: httpx2.Response) -> None:
         assert isinstance(answer.stream, httpx2.AsyncByteStream)
@@ -62,6 +95,16 @@ def _client(entry: McpServer, settings: McpSettings) -> httpx2.AsyncClient:
         proxy=proxy_for(entry.url),
         event_hooks={"request": [limit], "response": [bound]},
     )
+
+
+def _is_call(content: bytes) -> bool:
+    return msgspec.json.decode(content, type=_Sent).id is not None
+
+
+class _Sent(msgspec.Struct):
+    """What is looked at of a message of ours."""
+
+    id: int | str | None = None
 
 
 class _Bounded(httpx2.AsyncByteStream):

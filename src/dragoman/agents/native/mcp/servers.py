@@ -75,7 +75,8 @@ class McpServers:
         self._offers = Offers(settings, self._say)
         self._connect: Connect | None = None
         self._told_missing = False
-        self._denied: set[str] = set()
+        self._answers: dict[str, bool] = {}
+        """What a person said of servers, by mark: for as long as this session is in memory."""
         self._configured: tuple[str, tuple[McpServer, ...], bool] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -116,8 +117,8 @@ class McpServers:
         if held is None or held.permitted is None or held.permitted.done():
             return
         accepted = outcome.outcome == "answered" and answer is not None and bool(answer.accept)
-        if outcome.outcome == "answered" and not accepted:
-            self._denied.add(held.mark)
+        if outcome.outcome == "answered":
+            self._answers[held.mark] = accepted
         if accepted and answer is not None and answer.scope == for_good(held.mark):
             self._session.tasks.start(self._consents.add(held.mark), f"mcp-consent:{self._session.id}")
         held.permitted.set_result(accepted)
@@ -185,8 +186,8 @@ class McpServers:
         permitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if len(shown_place(entry)) > LONGEST:
             self._say(f"Skipped {entry.name}: its command is too long to be shown to a person", "warning")
-            self._denied.add(mark)
-        if mark in self._denied:
+            self._answers[mark] = False
+        if mark in self._answers:
             permitted.set_result(False)
             return permitted, None
         opened = question(entry, decision=self._session.ids(), mark=mark, cwd=self._session.state.cwd)
@@ -199,7 +200,7 @@ class McpServers:
         return permitted, opened.decision
 
     async def _is_permitted(self, entry: McpServer, mark: str) -> bool:
-        if entry.layer != "project" or self._settings.project_servers == "trust":
+        if entry.layer != "project" or self._settings.project_servers == "trust" or self._answers.get(mark):
             return True
         granted = {rule(mark), for_good(mark)}
         return not granted.isdisjoint(self._session.state.grants) or await self._consents.has(mark)

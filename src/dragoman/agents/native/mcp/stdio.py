@@ -23,7 +23,7 @@ Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
 _WAITING = 1024
-"""Messages to a server that does not read; each belongs to a call, which has a time-out."""
+"""Messages to a server that does not read, before it is let go: it may ask and ask."""
 
 _LAST_BREATH = 0.5
 """Seconds from the end of a program's output to its own."""
@@ -80,6 +80,9 @@ class Pipes:
                 rubbish += bool(line.strip())
             else:
                 await self._sink.send(SessionMessage(message))
+            if self.outgoing.statistics().current_buffer_used >= _WAITING:
+                self._problem = "it does not read what it is told"
+                return
         self._problem = f"it printed {rubbish} lines that are no messages of MCP"
 
     async def write(self) -> None:
