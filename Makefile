@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+JOBS   ?= 2
 READY  := $(VENV)/.ready
 EXTRAS := $(VENV)/.ready-extras
 UV     := $(shell command -v uv 2>/dev/null)
@@ -38,14 +39,14 @@ endif
 serve: $(READY) ## Start the server on 127.0.0.1:7337 (ARGS="--port 0 --json" adds flags)
 	@exec $(BIN)/dragoman serve $(ARGS)
 
-test: $(EXTRAS) ## Run the whole suite
-	$(BIN)/python -m pytest $(ARGS)
+test: $(EXTRAS) ## Run the whole suite, in JOBS processes (2)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 e2e: $(EXTRAS) ## Drive the real agents, offline (installs them from npm on first use)
 	$(BIN)/python -m pytest -m e2e -rs tests/e2e $(ARGS)
 
 quick: $(EXTRAS) ## Run the suite without its slow tests
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(ARGS)
 
 lint: $(EXTRAS) ## Format check, lint rules, types, layers
 	$(BIN)/ruff format --check .
@@ -66,4 +67,4 @@ lock: $(READY) ## Renew the lock files (needs uv); the extras' one holds what th
 	$(UV) pip compile --quiet --universal --group dev --all-extras pyproject.toml --generate-hashes --no-header -o requirements-extras.lock
 
 clean: ## Remove what make created
-	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -58,6 +58,15 @@ STARTED: Fact = {"type": "turn.started", "turn": "t", "prompt": "p"}
     [
         pytest.param([begun(), delta("two "), delta("words"), over(), message("two words")], ["two words"], id="text"),
         pytest.param([begun(), delta("one\ntwo")], ["one", "two"], id="the row that grows is the tail"),
+        pytest.param(
+            [
+                {"type": "checkpoint.taken", "checkpoint": "cp-0000", "trigger": "initial"},
+                {"type": "checkpoint.taken", "checkpoint": "cp-0001", "trigger": "manual"},
+                {"type": "checkpoint.taken", "checkpoint": "cp-0002", "trigger": "auto", "problem": "disk\nfull"},
+            ],
+            ["· the folder is saved as cp-0001", "· the folder could not be saved: disk full"],
+            id="checkpoints",
+        ),
         pytest.param([message("never\nstreamed")], ["never", "streamed"], id="a message without deltas"),
         pytest.param(
             [delta("the end"), over(), message("all to the end")], ["all to the end"], id="came in the middle"

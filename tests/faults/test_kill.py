@@ -150,10 +150,9 @@ async def test_a_terminal_session_of_a_lost_server_is_exited_and_can_be_started_
     await eventually(lambda: not any(map(alive, again)), "a stop leaves nothing behind")
 
 
-async def test_an_agent_that_is_started_again_has_its_first_hook_answered(tmp_path: Path) -> None:
+async def test_an_agent_that_is_started_again_has_its_first_hook_answered(tmp_path: Path, short_path: Path) -> None:
     """Whatever the killed server left where hooks are posted."""
-    (tmp_path / "t").mkdir()
-    served = Served(tmp_path / "server", env={"TMPDIR": str(tmp_path / "t")})
+    served = Served(tmp_path / "server", env={"TMPDIR": str(short_path)})
     posted = f'echo \'{{"source": "startup"}}\' | {hook_command("SessionStart")}'
     hook = f"{posted}; code=$?; echo; echo left with $code; exec sleep 1000"
     asked = {"kind": "terminal", "agent": "claude", "cwd": str(tmp_path), "options": {"command": ["sh", "-c", hook]}}
@@ -163,7 +162,7 @@ async def test_an_agent_that_is_started_again_has_its_first_hook_answered(tmp_pa
         await _hook_answered(served, made["session"], 1)
         left = marked(made["session"])
         served.kill()
-        assert list((tmp_path / "t").glob("dragoman-hooks-*/hooks.sock")), "it left its socket behind"
+        assert list(short_path.glob("dragoman-hooks-*/hooks.sock")), "it left its socket behind"
         await served.start()
         await eventually(lambda: not any(map(alive, left)), "orphans are gone")
         await served.asked("POST", f"/sessions/{made['session']}/start")

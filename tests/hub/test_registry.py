@@ -379,8 +379,8 @@ async def test_a_session_whose_agent_holds_something_stays_in_memory_and_is_stop
     """Invariant 6: also what runs beside executors and turns is ended with the server."""
     hub = await make_hub(limits=HubLimits(loaded_idle=0))
     session = await hub.create("puppet")
-    agent = session.ensure_agent()
-    agent.holds = True  # type: ignore[misc]
+    session.ensure_agent().holds = True  # type: ignore[misc]
+    await hub.get(session)
     await hub.create("puppet")
     await until(lambda: hub.registry.loaded == 1)
     assert not session.live

@@ -120,6 +120,8 @@ async def test_a_prompt_has_a_limit_in_bytes(make_hub: MakeHub) -> None:
     await idle(session)
     with pytest.raises(LimitReached, match="prompt_bytes"):
         await submit(session, "éééééé")
+    with pytest.raises(LimitReached, match="prompt_bytes"):
+        await submit(session, "/short", content="what it means is longer")
 
 
 async def test_what_the_agent_refuses_leaves_no_trace(hub: Hub) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools.settings_reference import page, sections, sentences
 
-from dragoman.server.settings import Settings, SettingsError, load, printable
+from dragoman.server.settings import Settings, SettingsError, load, printable, secrets_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +54,9 @@ def test_every_setting_can_come_from_the_environment() -> None:
         ({"DRAGOMAN_PORT": "70000"}, "server.port"),
         ({"DRAGOMAN_LOG_LEVEL": "loud"}, "log.level"),
         ({"DRAGOMAN_TOKEN": " "}, "server.token"),
+        ({"DRAGOMAN_OBSERVABILITY__DEFAULT_WINDOW": "0"}, "observability.default_window"),
+        ({"DRAGOMAN_OBSERVABILITY__EXPORT__BATCH": "0"}, "observability.export.batch"),
+        ({"DRAGOMAN_OBSERVABILITY__METRICS_READERS": "all"}, "observability.metrics_readers"),
         ({"DRAGOMAN_HOST": "0.0.0.0"}, "0.0.0.0"),
         ({"DRAGOMAN_HOST": "::"}, "::"),
         ({"DRAGOMAN_HOST": "192.0.2.1"}, "192.0.2.1"),
@@ -89,3 +92,28 @@ def test_every_setting_has_a_sentence() -> None:
         missing = {field for field in struct.__struct_fields__ if field not in sentences(struct)}
         nested = {name for name, _ in sections(struct)}
         assert not missing - nested - {"level", "json", "terminate", "kill", "give_up", "detached"}, path
+
+
+def test_what_goes_with_spans_is_not_printed() -> None:
+    settings = load(
+        None,
+        {
+            "DRAGOMAN_OBSERVABILITY__HEADERS__AUTHORIZATION": "Bearer s3cret",
+            "DRAGOMAN_OBSERVABILITY__METRICS_URL": "http://me:s3cret@host:1/path?key=s3cret",
+        },
+        {},
+    )
+    assert settings.observability.headers == {"authorization": "Bearer s3cret"}
+    shown = printable(settings)
+    assert "s3cret" not in json.dumps(shown)
+    assert shown["observability"]["headers"] == {"authorization": "***"}
+    assert shown["observability"]["metrics_url"] == "http://host:1/path"
+    assert secrets_of(settings) == ["Bearer s3cret"]
+
+
+def test_where_stores_are_as_folders_are_told_that_say_nothing() -> None:
+    """The original's own defaults."""
+    told = load(None, {}, {}).observability.observability()
+    assert (told.enabled, told.otlp_endpoint, told.default_window) == (False, "http://127.0.0.1:4318", 300)
+    stores = (told.queries.logs, told.queries.metrics, told.queries.traces)
+    assert stores == tuple(f"http://127.0.0.1:{port}" for port in (9428, 8428, 10428))

@@ -137,6 +137,7 @@ async def _in_terminal(
     if note:
         talk.say(note)
     await talk.open(recall=arguments.session is not None)
+    await talk.learn_commands()
     talk.say(f"· in {talk.row['cwd']}")
     talk.say(f"· session {session[:8]}; /help says what else can be typed")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .chat_talk import Talk
+from .chat_talk import NoCommand, Talk
 from .chat_text import one_line
 from .sessions import line as session_line
 
@@ -20,6 +20,9 @@ WORDS = 100
 
 async def _help(talk: Talk, _: str) -> None:
     for name, (does, _work) in COMMANDS.items():
+        talk.say(f"  {name:<11} {does}", "")
+    await talk.learn_commands()
+    for name, does in offered(talk).items():
         talk.say(f"  {name:<11} {does}", "")
     talk.say("  Enter sends, Alt-Enter makes a new line, Ctrl-C cancels the turn, Ctrl-D leaves", "dim")
 
@@ -111,14 +114,32 @@ def is_known(text: str) -> bool:
     return is_command(text) and text.strip().partition(" ")[0] in COMMANDS
 
 
-async def command(talk: Talk, text: str) -> None:
-    """Do what a line that begins with a slash says."""
+async def command(talk: Talk, text: str) -> str | None:
+    """Do what a line that begins with a slash says: a command of this chat, else one of the session's folder.
+
+    The key of the prompt that came of it (as ``Talk.submit``), or None.
+    """
     name, _, words = text.strip().partition(" ")
     known = COMMANDS.get(name)
-    if known is None:
-        talk.say(f"there is no {one_line(name, WORDS)}: {' '.join(COMMANDS)}", "warn")
-        return
-    await known[1](talk, words.strip())
+    if known is not None:
+        await known[1](talk, words.strip())
+        return None
+    try:
+        return await talk.run(name.removeprefix("/"), words.strip())
+    except NoCommand:
+        names = " ".join([*COMMANDS, *offered(talk)])
+        talk.say(f"there is no {one_line(name, WORDS)}: {names}", "warn")
+        return None
+
+
+def offered(talk: Talk) -> dict[str, str]:
+    """The commands of the session's folder that are no command of this chat, and what each does."""
+    names = {f"/{one_line(found['name'], WORDS)}": found for found in talk.commands}
+    return {
+        name: one_line(" ".join([found.get("description") or "", *found["hints"]]).strip(), WORDS)
+        for name, found in names.items()
+        if name not in COMMANDS
+    }
 
 
 def standing(talk: Talk, name: str) -> str:

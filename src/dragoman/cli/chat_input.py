@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from .chat_commands import COMMANDS, MODES, command, is_command, is_known, standing
+from .chat_commands import COMMANDS, MODES, command, is_command, is_known, offered, standing
 from .chat_decisions import Decision, hint
 from .chat_talk import Talk
 from .chat_text import PROMPT, Line, clean, fit, whole, wrap
@@ -64,7 +64,7 @@ class Terminal:
         self._draft = ""
         self._asking: Decision | None = None
         self._interrupted = float("-inf")
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[object]] = set()
         kept: History = InMemoryHistory() if history is None else FileHistory(str(history))
         self._history = _Prompts(kept, self._is_prompt)
         self._depth = ColorDepth.MONOCHROME if os.environ.get("NO_COLOR") else None
@@ -72,7 +72,7 @@ class Terminal:
             message=self._message,
             multiline=True,
             key_bindings=self._keys(),
-            completer=_Commands(),
+            completer=_Commands(lambda: self._talk),
             complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
             bottom_toolbar=self._toolbar,
             prompt_continuation="  ",
@@ -188,17 +188,14 @@ class Terminal:
             return
         else:
             talk.echo(typed)
-            self._start(command(talk, typed) if is_command(typed) else self._submit(talk, typed))
+            self._start(command(talk, typed) if is_command(typed) else talk.submit(typed))
 
-    async def _submit(self, talk: Talk, text: str) -> None:
-        await talk.submit(text)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._sending.add(task)
         task.add_done_callback(self._sent)
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _sent(self, task: asyncio.Task[object]) -> None:
         self._sending.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             asyncio.get_running_loop().call_exception_handler({"message": "a command failed", "exception": problem})
@@ -288,7 +285,10 @@ class _Prompts(History):
 
 
 class _Commands(Completer):
-    """Completes slash commands, and the modes behind ``/mode``."""
+    """Completes slash commands, also those of the session's folder, and the modes behind ``/mode``."""
+
+    def __init__(self, talk: Callable[[], Talk | None]) -> None:
+        self._talk = talk
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         typed = document.text_before_cursor
@@ -296,7 +296,10 @@ class _Commands(Completer):
             word = typed.removeprefix("/mode ")
             yield from (Completion(mode, -len(word)) for mode in MODES if mode.startswith(word))
         elif is_command(typed) and " " not in typed:
-            for name, (does, _) in COMMANDS.items():
+            talk = self._talk()
+            known = {name: does for name, (does, _) in COMMANDS.items()}
+            known |= offered(talk) if talk is not None else {}
+            for name, does in known.items():
                 if name.startswith(typed):
                     yield Completion(name, -len(typed), display_meta=does)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import TextIO
 
 from .chat_commands import command, is_command
 from .chat_decisions import Answer, Decision
-from .chat_talk import Talk
+from .chat_talk import NoCommand, Talk
 from .chat_text import Line, clean, one_line, plain, sgr, wrap
 from .main import complain
 
@@ -85,7 +86,7 @@ class Interrupts:
 async def print_once(talk: Talk, prompt: str, *, allow: bool) -> int:
     """One turn; its answer goes to stdout. The exit code: 0 completed, 1 failed, 130 cancelled."""
     interrupts = Interrupts(talk.wake)
-    key = await talk.submit(prompt, when_busy="queue")
+    key = await _send(talk, prompt)
     if key is None:
         return 1
     await _through(talk, key, interrupts, allow=allow)
@@ -101,6 +102,15 @@ async def print_once(talk: Talk, prompt: str, *, allow: bool) -> int:
         message = str((outcome.get("problem") or {}).get("message") or outcome["outcome"])
         talk.say(f"the turn failed: {message}", "")
     return code
+
+
+async def _send(talk: Talk, prompt: str) -> str | None:
+    """Send a prompt, or a slash command where the session's folder has it."""
+    if is_command(prompt):
+        name, _, words = prompt.strip().partition(" ")
+        with contextlib.suppress(NoCommand):  # then it is a prompt like any other
+            return await talk.run(name.removeprefix("/"), words.strip(), when_busy="queue")
+    return await talk.submit(prompt, when_busy="queue")
 
 
 async def _through(talk: Talk, key: str, interrupts: Interrupts, *, allow: bool) -> None:
@@ -156,9 +166,11 @@ async def talk_by_lines(talk: Talk, *, allow: bool) -> int:
         if not line.strip():
             continue
         if is_command(line):
-            await command(talk, line)
-            continue
-        key = await talk.submit(line)
+            key = await command(talk, line)
+            if key is None:
+                continue
+        else:
+            key = await talk.submit(line)
         code = 1 if key is None else await _answered(talk, key, lines, interrupts, allow=allow)
         interrupts.count = 0
     if interrupts.count:

@@ -15,7 +15,7 @@ from typing import TextIO
 import msgspec
 
 from dragoman.server.logs import Scrubber, set_up
-from dragoman.server.settings import Settings
+from dragoman.server.settings import Settings, secrets_of
 
 from .reaching import Reach
 
@@ -70,7 +70,8 @@ def private(settings: Settings) -> Settings:
 def quiet_logs(settings: Settings) -> Iterator[None]:
     """Send logs to ``chat.log`` in the data folder: the terminal is for the talk."""
     scrubber = Scrubber()
-    scrubber.add(settings.server.token)
+    for secret in secrets_of(settings):
+        scrubber.add(secret)
     scrubber.add(os.environ.get("DRAGOMAN_TOKEN"))
     with _log_file(settings.data.path()) as stream:
         set_up(settings.log.level, as_json=settings.log.json, scrubber=scrubber, stream=stream)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from dragoman.client.errors import ClientClosed, ClientError, Refused
@@ -26,6 +26,13 @@ RECALLED = 200
 """Events looked at for the last exchange of a session that is taken up again."""
 
 WORDS = 300
+
+_NO_COMMAND = frozenset({"unknown_command", "unsupported"})
+"""What a server answers that has no such command, or none at all."""
+
+
+class NoCommand(Exception):
+    """The session's folder has no slash command of that name."""
 
 
 class Talk:
@@ -53,6 +60,8 @@ class Talk:
         self.left = False
         """Whether the person asked to leave."""
         self.outcomes: dict[str, dict[str, Any]] = {}
+        self.commands: list[dict[str, Any]] = []
+        """The slash commands of the session's folder, as they were when ``learn_commands`` was last called."""
         self._show = show
         self._notice = notice or show
         self._patience = patience
@@ -157,10 +166,38 @@ class Talk:
 
     async def submit(self, text: str, *, when_busy: str = "steer") -> str | None:
         """Send a prompt; its key in ``outcomes``, or None when it was refused."""
+        return await self._send(lambda key: self.client.submit(self.session, text, when_busy=when_busy, key=key))
+
+    async def run(self, command: str, arguments: str, *, when_busy: str = "steer") -> str | None:
+        """Send what a slash command of the session's folder means, as ``submit``. Raises ``NoCommand``."""
+        workspace = self.client.workspace(self.session)
+        try:
+            return await self._send(
+                lambda key: workspace.run(command, arguments, when_busy=when_busy, key=key), passing=_NO_COMMAND
+            )
+        except Refused as problem:
+            raise NoCommand(problem.message) from None
+
+    async def learn_commands(self) -> None:
+        """Ask for the slash commands of the session's folder; a server that knows none has none."""
+        try:
+            self.commands = await self.client.workspace(self.session).commands()
+        except (ClientError, TimeoutError):
+            self.commands = []
+
+    async def _send(
+        self, sending: Callable[[str], Awaitable[dict[str, Any]]], *, passing: Collection[str] = ()
+    ) -> str | None:
+        """Send under a new key. What is refused is said, but for the codes ``passing``, which are raised."""
         key = str(uuid.uuid4())
         self._keys.add(key)
         try:
-            receipt = await self.client.submit(self.session, text, when_busy=when_busy, key=key)
+            receipt = await sending(key)
+        except Refused as problem:
+            if problem.code in passing:
+                raise
+            self.fail(problem)
+            return None
         except (ClientError, TimeoutError) as problem:
             self.fail(problem)
             return None

@@ -216,6 +216,13 @@ class View:
     def _on_history_reset(self, *_: Any) -> list[Line]:
         return [[("dim", "· cleared: the agent remembers nothing from before")]]
 
+    def _on_checkpoint_taken(self, fact: Fact, _: int) -> list[Line]:
+        if fact.get("problem"):
+            return [[("warn", f"· the folder could not be saved: {one_line(str(fact['problem']), 2 * WORDS)}")]]
+        if fact["trigger"] != "manual":
+            return []
+        return [[("dim", f"· the folder is saved as {one_line(fact['checkpoint'], WORDS)}")]]
+
     def _on_checkpoint_restored(self, fact: Fact, _: int) -> list[Line]:
         return [[("dim", f"· the folder is again as checkpoint {one_line(fact['checkpoint'], WORDS)} has it")]]
 

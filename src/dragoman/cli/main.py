@@ -94,6 +94,12 @@ def build_parser() -> Parser:
     providers.add_argument("--verify", action="store_true", help="ask each one whether it takes its key")
     providers.add_argument("--json", action="store_true", help="print one JSON object per provider")
 
+    _checkpoints(
+        commands.add_parser(
+            "checkpoints", help="images of a session's folder: take one, go back to one", allow_abbrev=False
+        )
+    )
+    _skills(commands.add_parser("skills", help="list the skills of a folder, and switch them", allow_abbrev=False))
     _talking(commands.add_parser("chat", help="talk with an agent, in this terminal or by lines", allow_abbrev=False))
 
     config = commands.add_parser("config", help="print the settings that hold", allow_abbrev=False)
@@ -120,6 +126,33 @@ def _listening(parser: Parser) -> None:
 def _reaching(parser: Parser) -> None:
     parser.add_argument("--url", help="the server (DRAGOMAN_URL, else the one that runs here)")
     parser.add_argument("--token", help="its token (DRAGOMAN_TOKEN)")
+
+
+def _checkpoints(parser: Parser) -> None:
+    _reaching(parser)
+    parser.add_argument(
+        "action",
+        choices=("list", "take", "restore", "delete", "on", "off"),
+        help="list them; save the folder now; go back to one, the first by default; let one go; whether the folder is "
+        "saved after each turn",
+    )
+    parser.add_argument("session", metavar="SESSION", help="session id, or a unique beginning of one")
+    parser.add_argument("checkpoint", nargs="?", metavar="CHECKPOINT", help="which one, as list shows it")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per checkpoint")
+
+
+def _skills(parser: Parser) -> None:
+    _reaching(parser)
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "read", "enable", "disable", "delete"),
+        default="list",
+        help="list them (the default); print one; switch a global one on or off; delete it for good",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a skill, as list shows it")
+    parser.add_argument("--session", metavar="ID", help="whose folder (the newest session in this one)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per skill")
 
 
 def _talking(parser: Parser) -> None:

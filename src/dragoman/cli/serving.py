@@ -15,7 +15,7 @@ import uvloop
 
 from dragoman.server.logs import Scrubber, set_up
 from dragoman.server.serve import Server, UseError, handle_signals
-from dragoman.server.settings import Settings, default_file, load
+from dragoman.server.settings import Settings, default_file, load, secrets_of
 
 log = logging.getLogger("dragoman.server")
 
@@ -64,7 +64,8 @@ def run_server(
     Errors of use are one line on stderr and exit code 2.
     """
     scrubber = Scrubber()
-    scrubber.add(settings.server.token)
+    for secret in secrets_of(settings):
+        scrubber.add(secret)
     set_up(settings.log.level, as_json=settings.log.json, scrubber=scrubber)
 
     async def living() -> int:

@@ -27,6 +27,7 @@ from .errors import ClientClosed, ClientError, ConnectionLost, Refused
 from .hub_connection import ClientOptions, Connection
 from .hub_streams import Attachment, Event, Following, Handler, Message, Stream, TerminalItem
 from .hub_tools import Offer, Tool, ToolError
+from .hub_workspace import Workspace
 
 __all__ = [
     "Attachment",
@@ -38,6 +39,7 @@ __all__ = [
     "TerminalItem",
     "Tool",
     "ToolError",
+    "Workspace",
 ]
 
 log = logging.getLogger("dragoman.client")
@@ -201,6 +203,10 @@ class HubClient:
     async def forget_key(self, provider: str) -> bool:
         """Remove it; False when there was none."""
         return bool((await self.request("forget_key", provider=provider))["removed"])
+
+    def workspace(self, session: str) -> Workspace:
+        """What surrounds that session: checkpoints of its folder, skills, and slash commands."""
+        return Workspace(self, session)
 
     async def write(self, attachment: Attachment, data: bytes) -> None:
         """Raw input to an attached terminal; returns once it is sent. Raises ``ConnectionLost``."""

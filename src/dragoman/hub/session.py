@@ -363,7 +363,8 @@ class Session(ToolSession, WorkspaceSession):
             raise Busy(self.state.turn.turn if self.state.turn is not None else None)
         if len(self.state.queue) >= self.limits.queue_prompts:
             raise LimitReached(f"{self.limits.queue_prompts} prompts are waiting (queue_prompts)")
-        if len(prompt.text.encode(errors="surrogatepass")) > self.limits.prompt_bytes:
+        texts = (prompt.text, prompt.content or "")
+        if any(len(text.encode(errors="surrogatepass")) > self.limits.prompt_bytes for text in texts):
             raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
 
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:

@@ -39,10 +39,11 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkillContent(msgspec.Struct, frozen=True):
-    """A skill with its text, without the front matter."""
+    """A skill with its text, without the front matter. ``file`` is all of ``SKILL.md``: what an agent is given."""
 
     skill: Skill
     content: str
+    file: str = ""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,19 +75,23 @@ class Skills(Protocol):
         """One of the listed skills with its text."""
 
     async def load(self, cwd: Path, name: str) -> SkillContent | None:
-        """One that an agent may load, with its text."""
+        """One that an agent may load, with its text. Also an unlisted ``NAME.md`` in a folder of skills."""
 
     async def disable(self, cwd: Path, name: str) -> None:
-        """Switch a global skill off. Raises ``InvalidRequest``, which says why it cannot be."""
+        """Switch a global skill off. Raises ``InvalidRequest``, which says why it cannot be, and
+        ``StorageUnavailable`` when the disk refuses."""
 
     async def enable(self, cwd: Path, name: str) -> None:
-        """Switch it on again. Raises ``InvalidRequest``."""
+        """Switch it on again. Raises as ``disable``."""
 
     async def delete(self, cwd: Path, name: str) -> None:
-        """Remove a global skill for good. Raises ``InvalidRequest``."""
+        """Remove a global skill for good. Raises as ``disable``."""
 
     async def commands(self, cwd: Path) -> tuple[Command, ...]:
         """The slash commands of this folder, sorted by name."""
 
     async def expand(self, cwd: Path, name: str, arguments: str) -> Expanded | None:
-        """What a command means with these arguments; None when there is none of that name."""
+        """What a command means with these arguments; None when there is none of that name.
+
+        Raises ``LimitReached`` when it would be too long. It may be blank.
+        """

@@ -38,6 +38,9 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 3
     trusted: bool = False
 
+    def __repr__(self) -> str:
+        return f"McpServer(name={self.name!r}, layer={self.layer!r}, transport={self.transport!r})"
+
 
 class QueryEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     """Base URLs of the stores that can be asked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
@@ -15,18 +15,28 @@ from dragoman.hub.errors import HubError
 from .guard import refuse, upgrade_of
 from .pump import Pump, PumpLimits
 from .sockets import SOCKET, Socket
+from .traffic import Traffic
 
 log = logging.getLogger("dragoman.links")
 access = logging.getLogger("dragoman.http")
 
 
 class Application:
-    """Dispatches to dialects by path: exact prefixes first, then the dialect mounted at the root."""
+    """Dispatches by path: ``pages`` of the server's own, exact prefixes, then the dialect mounted at the root."""
 
-    def __init__(self, dialects: Sequence[Dialect], *, root: str | None, limits: PumpLimits) -> None:
+    def __init__(
+        self,
+        dialects: Sequence[Dialect],
+        *,
+        root: str | None,
+        limits: PumpLimits,
+        pages: Mapping[str, ASGIApp] | None = None,
+    ) -> None:
         self._dialects = {dialect.name: dialect for dialect in dialects}
         self._root = self._dialects[root] if root is not None else None
         self._limits = limits
+        self._pages = pages or {}
+        self.traffic = Traffic()
         self._pumps: set[Pump] = set()
         self._stopping = False
 
@@ -51,13 +61,16 @@ class Application:
             raise
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] in self._pages:
+            await self._pages[scope["path"]](scope, receive, send)
+            return
         dialect, path = self._find(scope["path"])
         if dialect is None:
             await refuse(scope, send, 404, "nothing is served at this path")
         elif scope["type"] == "websocket":
             await self._upgrade(dialect, path, scope, receive, send)
         else:
-            await _request(dialect.http, path, scope, receive, send)
+            await self._request(dialect, path, scope, receive, send)
 
     def _find(self, path: str) -> tuple[Dialect | None, str]:
         name, _, rest = path[1:].partition("/")
@@ -87,6 +100,7 @@ class Application:
             await refuse(scope, send, link.status, link.body, link.media_type)
             return
         self._pumps.add(pump)
+        self.traffic.opened(dialect.name)
         began = time.monotonic()
         try:
             await send({"type": "websocket.accept"})
@@ -97,21 +111,24 @@ class Application:
             link.lost()
         finally:
             self._pumps.discard(pump)
+            self.traffic.closed(dialect.name)
             pump.gone()
             log.info("%s link closed after %.1f s (%d open)", dialect.name, time.monotonic() - began, len(self._pumps))
 
+    async def _request(self, dialect: Dialect, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request below the dialect's root; log it without its query (tokens live there)."""
+        status = 0
 
-async def _request(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one HTTP request below the dialect's root; log it without its query (tokens live there)."""
-    status = 0
+        async def noting(message: dict[str, object]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = int(str(message["status"]))
+            await send(message)
 
-    async def noting(message: dict[str, object]) -> None:
-        nonlocal status
-        if message["type"] == "http.response.start":
-            status = int(str(message["status"]))
-        await send(message)
-
-    began = time.monotonic()
-    await app({**scope, "path": path, "raw_path": path.encode()}, receive, noting)  # type: ignore[arg-type]
-    level = logging.DEBUG if scope["method"] == "GET" and status < 400 else logging.INFO
-    access.log(level, "%s %s %d %.1f ms", scope["method"], scope["path"], status, (time.monotonic() - began) * 1000)
+        began = time.monotonic()
+        below = {**scope, "path": path, "raw_path": path.encode()}
+        await dialect.http(below, receive, noting)  # type: ignore[arg-type]
+        self.traffic.answered(dialect.name, status)
+        level = logging.DEBUG if scope["method"] == "GET" and status < 400 else logging.INFO
+        took = (time.monotonic() - began) * 1000
+        access.log(level, "%s %s %d %.1f ms", scope["method"], scope["path"], status, took)

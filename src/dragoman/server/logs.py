@@ -84,3 +84,5 @@ def set_up(level: str, *, as_json: bool, scrubber: Scrubber, stream: TextIO | No
     logging.getLogger("dragoman").setLevel(level.upper())
     # What an application raises is logged by ours; uvicorn's own errors are what clients do to it, at will.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    # That spans do not arrive is said once by ours; its library says it with every request.
+    logging.getLogger("opentelemetry").setLevel(logging.WARNING if level == "debug" else logging.CRITICAL)

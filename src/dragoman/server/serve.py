@@ -7,7 +7,7 @@ import hmac
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from socket import socket
 
@@ -25,14 +25,19 @@ from dragoman.dialects.coop import CoopDialect
 from dragoman.dialects.hub import HubDialect
 from dragoman.hub.errors import DataFolderError, InvalidRequest
 from dragoman.hub.folder import DataFolder
+from dragoman.hub.ports import AgentFactory
 from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
+from dragoman.services.observability import Telemetry
+from dragoman.services.observability.figures import Family
 
 from .app import Application
 from .guard import Guard, local
+from .health import Metrics, Readiness, hub_families, pages
 from .listener import Listener
 from .settings import ServerSettings, Settings, config_places
 from .sockets import listening_socket, unix_socket
+from .surroundings import Surroundings
 
 log = logging.getLogger("dragoman.server")
 
@@ -45,6 +50,10 @@ JOURNAL_CLOSE = 0.4
 
 QUICK_BUDGET = 0.3
 """Seconds that remain for everything after a second stop request."""
+
+
+LAST_SPANS = 0.05
+"""Seconds that spans get to leave when everything else has used up its time."""
 
 
 class UseError(Exception):
@@ -66,6 +75,8 @@ class Server:
         self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
         self._providers: ProviderDirectory | None = None
+        self._around: Surroundings | None = None
+        self._telemetry = Telemetry(settings.observability)
         self.listening = False
         self.hurried = asyncio.Event()
         """Set by a second stop request."""
@@ -93,6 +104,7 @@ class Server:
             sockets.close()
             raise UseError(str(problem)) from problem
         coop = self._mount()
+        self._telemetry.start()
         assert self._application is not None
         served = self._guarded(self._application)
         self._listener = Listener(served, sockets.main, max_connections=server.max_connections)
@@ -129,14 +141,19 @@ class Server:
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
         self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / keys.FILE))
+        around = self._around = Surroundings(settings, self._providers.ids)
         native = NativeFactory(
             self._providers,
             settings.native,
             search_key=self._providers.search_key,
             private=(self._folder.path, *config_places(os.environ)),
+            skills=around.skills,
+            configs=around.configs,
+            home=around.home,
         )
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
-        self._registry = Registry(journal, [ScriptedFactory(), self._terminals, native], limits=settings.hub)
+        factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native]
+        self._registry = Registry(journal, factories, limits=settings.hub, taps=[self._telemetry])
         await self._registry.open()
 
     @property
@@ -148,6 +165,7 @@ class Server:
         settings, registry = self.settings, self.registry
         token = settings.server.token
         check = _token_check(token) if token is not None else None
+        assert self._around is not None
         coop = CoopDialect(
             registry,
             token=check,
@@ -158,14 +176,33 @@ class Server:
         )
         self._dialects = [
             coop,
-            HubDialect(registry, token=check, settings=settings.dialects.hub, providers=self._providers),
+            HubDialect(
+                registry,
+                token=check,
+                settings=settings.dialects.hub,
+                providers=self._providers,
+                skills=self._around.skills,
+            ),
         ]
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
         if root is not None and root not in names:
             raise UseError(f"unknown dialect {root!r}; known: {', '.join(names)}")
-        self._application = Application(self._dialects, root=root, limits=settings.links)
+        own = self._pages(check)
+        self._application = Application(self._dialects, root=root, limits=settings.links, pages=own)
         return coop
+
+    def _pages(self, check: Callable[[str | None], bool] | None) -> dict[str, ASGIApp]:
+        settings = self.settings.observability
+        metrics = Metrics(self._families, readers=settings.metrics_readers, token=check) if settings.metrics else None
+        return pages(Readiness(self.registry, stopping=self.stop_requested.is_set), metrics)
+
+    def _families(self) -> Iterable[Family]:
+        """Everything that is counted in this server."""
+        assert self._application is not None
+        yield from self._telemetry.families()
+        yield from self._application.traffic.families()
+        yield from hub_families(self.registry)
 
     def request_stop(self) -> None:
         """Ask the server to stop, as the first signal does; a second time is quicker."""
@@ -176,6 +213,8 @@ class Server:
     async def stop(self) -> None:
         """Refuse new links, end programs on schedule, say goodbye to links, flush the journal."""
         assert self._application is not None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.settings.server.stop_budget
         await self.end_sessions()
         budget = QUICK_BUDGET if self.hurried.is_set() else self.settings.server.stop_budget
         for dialect in self._dialects:
@@ -185,6 +224,7 @@ class Server:
         if self.settings.server.socket is not None:
             Path(self.settings.server.socket).unlink(missing_ok=True)
         await self.registry.close(budget * 0.15)
+        await self._telemetry.close(min(budget * 0.15, max(LAST_SPANS, deadline - loop.time())))
         if self._providers is not None:
             await self._providers.close()
         self._folder.release()

@@ -16,6 +16,10 @@ from dragoman.dialects.base import is_loopback
 from dragoman.dialects.coop.settings import CoopSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.hub.limits import HubLimits
+from dragoman.services.observability import ObservabilitySettings
+from dragoman.services.observability.endpoints import shown_url
+from dragoman.services.skills import SkillSettings
+from dragoman.services.workspace import WorkspaceSettings
 
 from .pump import PumpLimits
 
@@ -129,6 +133,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     links: PumpLimits = PumpLimits()
     terminal: TerminalSettings = TerminalSettings()
     native: NativeSettings = NativeSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    skills: SkillSettings = SkillSettings()
+    observability: ObservabilitySettings = ObservabilitySettings()
     dialects: DialectSettings = DialectSettings()
 
 
@@ -189,11 +196,26 @@ def _usual_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "dragoman"
 
 
+def secrets_of(settings: Settings) -> list[str]:
+    """What in the tree must be shown to nobody."""
+    return [text for text in (settings.server.token, *settings.observability.headers.values()) if text]
+
+
+_MASK = "***"
+
+_WATCHED_URLS = ("otlp_endpoint", "logs_url", "metrics_url", "traces_url")
+"""URLs that a password may stand in."""
+
+
 def printable(settings: Settings) -> dict[str, Any]:
     """The tree as plain data, its secrets masked."""
     tree: dict[str, Any] = msgspec.to_builtins(settings)
     if tree["server"]["token"] is not None:
-        tree["server"]["token"] = "***"  # noqa: S105  a mask
+        tree["server"]["token"] = _MASK
+    watched = tree["observability"]
+    watched["headers"] = dict.fromkeys(watched["headers"], _MASK)
+    for name in _WATCHED_URLS:
+        watched[name] = shown_url(watched[name])
     return tree
 
 

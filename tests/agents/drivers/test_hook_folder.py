@@ -19,10 +19,10 @@ from dragoman.agents.terminal.drivers.hook_folder import LOCK, PREFIX, SOCKET, H
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of temporary files."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    return short_path
 
 
 def made(place: Path, name: str = "x") -> Path:

@@ -16,6 +16,8 @@ from dragoman.agents.native.settings import NativeSettings, TurnLimits
 from dragoman.hub.events import Answer, AnyFact, DecisionOpened, TurnEnded
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session, WhenBusy
+from dragoman.hub.skills import Skills
+from dragoman.hub.workspace_config import WorkspaceConfigs
 from tests.hub.rig import Hub, InMemory, Store, proven, until
 
 QUICK = NativeSettings(turn=TurnLimits(retry_first=0.01))
@@ -36,8 +38,11 @@ class OneModel:
     def __init__(self, provider: Provider, window: int | None = None) -> None:
         self.provider = provider
         self.window = window
+        self.chosen: list[tuple[str | None, str | None]] = []
+        """What sessions wanted: provider and model."""
 
     async def choose(self, provider: str | None, model: str | None) -> Given:
+        self.chosen.append((provider, model))
         return Given(self.provider.name, model or "test-model", lambda: self.provider)
 
     async def context_window(self, provider: str, model: str) -> int | None:
@@ -98,9 +103,12 @@ async def native_hub(
     store: Store | None = None,
     settings: NativeSettings = QUICK,
     window: int | None = None,
+    skills: Skills | None = None,
+    configs: WorkspaceConfigs | None = None,
 ) -> AsyncIterator[NativeHub]:
     """A hub, opened; its logs are held to the grammar afterwards."""
-    factory = NativeFactory(OneModel(provider or Scripted(), window), settings)
+    models = OneModel(provider or Scripted(), window)
+    factory = NativeFactory(models, settings, skills=skills, configs=configs)
     async with proven(NativeHub(store or InMemory(), folder, factories=[factory])) as hub:
         assert isinstance(hub, NativeHub)
         yield hub

@@ -17,6 +17,7 @@ from dragoman.agents.scripted import ScriptedFactory
 from dragoman.agents.terminal import TerminalFactory
 from dragoman.agents.terminal.settings import TerminalSettings
 from dragoman.dialects.hub import HubDialect, HubDialectSettings
+from dragoman.hub.checkpoints import Checkpoints
 from dragoman.hub.limits import HubLimits
 from dragoman.hub.memory import MemoryJournal, MemoryStore
 from dragoman.hub.permissions import LOCAL
@@ -24,6 +25,7 @@ from dragoman.hub.ports import AgentFactory
 from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Skills
 from dragoman.server.app import Application
 from dragoman.server.guard import Guard
 from dragoman.server.listener import Listener
@@ -60,16 +62,22 @@ class Rig:
         factories: tuple[AgentFactory, ...] = (),
         store: MemoryStore | None = None,
         providers: Providers | None = None,
+        skills: Skills | None = None,
+        checkpoints: Checkpoints | None = None,
         port: int = 0,
     ) -> None:
         self.folder = folder
         self.store = store or MemoryStore()
         self.journal = MemoryJournal(self.store)
         terminals = TerminalFactory(TerminalSettings(), folder=folder / "terminals", url=lambda _: "http://localhost")
-        self.registry = Registry(self.journal, [ScriptedFactory(), terminals, *factories], limits=limits)
+        self.registry = Registry(
+            self.journal, [ScriptedFactory(), terminals, *factories], limits=limits, checkpoints=checkpoints
+        )
         check = None if token is None else (lambda given: given == token)
         self.settings = settings or HubDialectSettings()
-        self.dialect = HubDialect(self.registry, token=check, settings=self.settings, providers=providers)
+        self.dialect = HubDialect(
+            self.registry, token=check, settings=self.settings, providers=providers, skills=skills
+        )
         self.application = Application([self.dialect], root=None, limits=PumpLimits())
         guarded = Guard(self.application, bound="127.0.0.1", max_body=64 * 1024 * 1024)
         self._bound = listening_socket("127.0.0.1", port)

@@ -191,6 +191,11 @@ async def test_every_write_needs_its_right(rig: Rig, session: Session, monkeypat
         "declare_tools": {"tools": []},
         "end_tool": {"call": "c"},
         "end_tools": {"bundle": "b", "results": []},
+        "take_checkpoint": {},
+        "restore_checkpoint": {},
+        "delete_checkpoint": {"checkpoint": "c"},
+        "run_command": {"command": "c"},
+        **{f"{verb}_skill": {"skill": "s"} for verb in ("enable", "disable", "delete")},
     }
     for op, fields in refused.items():
         assert (await asked(link, op, session=session.id, **fields))["code"] == "not_permitted", op
@@ -216,6 +221,9 @@ async def test_a_session_out_of_sight_is_unknown_to_every_message(rig: Rig, sess
         "declare_tools": {"tools": []},
         "end_tool": {"call": "c"},
         "end_tools": {"bundle": "b", "results": []},
+        "delete_checkpoint": {"checkpoint": "c"},
+        "run_command": {"command": "c"},
+        **{f"{verb}_skill": {"skill": "s"} for verb in ("read", "enable", "disable", "delete")},
     }
     for kind in MESSAGES:
         op = kind.__struct_config__.tag

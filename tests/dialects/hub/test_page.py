@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman.dialects.hub import replies
+from dragoman.dialects.hub import replies, workspace_replies
 from dragoman.dialects.hub.errors import STATUS
 from dragoman.dialects.hub.messages import MESSAGES, PROTOCOL
 from dragoman.dialects.hub.routes import ROUTES
@@ -38,8 +38,9 @@ def test_every_message_of_a_client_is_there_with_every_field() -> None:
 
 
 def test_every_message_of_the_server_is_there_with_every_field() -> None:
-    for kind in vars(replies).values():
-        if not isinstance(kind, type) or kind.__module__ != replies.__name__:
+    told = [kind for module in (replies, workspace_replies) for kind in vars(module).values()]
+    for kind in told:
+        if not isinstance(kind, type) or kind.__module__ not in (replies.__name__, workspace_replies.__name__):
             continue
         if kind.__struct_config__.tag is not None:
             assert f'"type":"{kind.__struct_config__.tag}"' in TEXT, kind

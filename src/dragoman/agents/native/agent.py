@@ -15,6 +15,7 @@ from dragoman.hub.events import (
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
+    LogWritten,
     Option,
     Problem,
     PromptSubmitted,
@@ -22,8 +23,11 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Skills
 from dragoman.hub.turns import TurnContext, TurnFailed
+from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
 
+from .briefing import Briefings
 from .calls import CallRunner, Place
 from .compaction import Compactor
 from .history import Conversation
@@ -31,6 +35,7 @@ from .mcp.servers import McpServers
 from .modes import MODES
 from .path_guard import PathGuard
 from .permits import Permits
+from .preference import preference
 from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of
@@ -84,6 +89,8 @@ class NativeAgent:
         settings: NativeSettings,
         *,
         private: Collection[Path] = (),
+        skills: Skills | None = None,
+        configs: WorkspaceConfigs | None = None,
         mcp: McpServers | None = None,
     ) -> None:
         self._session = session
@@ -91,6 +98,10 @@ class NativeAgent:
         self._tools = tools
         self._settings = settings
         self._private = private
+        self._skills = skills
+        self._configs = configs
+        self._told: set[str] = set()
+        """Problems of the folder's configuration that were said."""
         self._mcp = mcp
         self._conversation = Conversation()
         self._shortening = asyncio.Lock()
@@ -137,15 +148,18 @@ class NativeAgent:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
+            await self._tell_problems(turn)
             return await self._loop(turn, model).run()
 
     def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
         spawner, presenter = _Spawner(), _Presenter(turn)
         tools = Toolbox([*self._tools, SpawnAgent(spawner), PresentPlan(presenter)], self._mcp)
-        calls = CallRunner(turn, tools, self._place(), permits)
-        spawner.agents = Subagents(model, calls, tools, self._settings)
-        return TurnLoop(turn, self._conversation, model, calls, tools, self._settings)
+        place = self._place()
+        calls = CallRunner(turn, tools, place, permits)
+        briefings = Briefings(self._session, place, self._skills, self._configs)
+        spawner.agents = Subagents(model, calls, tools, briefings, self._settings)
+        return TurnLoop(turn, self._conversation, model, calls, tools, briefings, self._settings)
 
     async def compact(self) -> None:
         """Shorten the conversation now. Raises ``InvalidRequest`` when there is nothing to, or the model fails."""
@@ -164,11 +178,22 @@ class NativeAgent:
                 raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
 
     async def _model(self) -> Model:
-        settings = self._session.state.settings
-        chosen = await self._models.choose(_text(settings.get("provider")), _text(settings.get("model")))
+        wanted = preference(self._session.state.settings, await self._config())
+        chosen = await self._models.choose(wanted.provider, wanted.model)
         name = chosen.provider_id
         window = await self._models.context_window(name, chosen.model) or self._settings.context.window
-        return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost))
+        return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost), wanted.subagent_model)
+
+    async def _config(self) -> WorkspaceConfig | None:
+        return await self._configs.read(Path(self._session.state.cwd)) if self._configs is not None else None
+
+    async def _tell_problems(self, turn: TurnContext) -> None:
+        """Say once what of the folder's configuration was skipped."""
+        config = await self._config()
+        for line in config.problems if config is not None else ():
+            if line not in self._told:
+                self._told.add(line)
+                turn.record(LogWritten(line=line, level="warning", turn=turn.turn))
 
     def _place(self) -> Place:
         cwd = Path(self._session.state.cwd)

@@ -15,6 +15,7 @@ from dragoman.agents.common.processes import ProcessTable
 from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import Json, LogWritten
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Skills
 from dragoman.hub.state import Executor
 from dragoman.hub.workspace_config import WorkspaceConfigs
 
@@ -36,9 +37,10 @@ class NativeFactory:
     """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
 
     ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None. ``private`` are files and folders
-    of the server's own (keys, logs of sessions), which no tool may touch wherever a session works. ``configs`` says
-    which MCP servers there are in a folder; without it there are none. ``consents`` is the file of those of projects
-    that a person permitted for good; without it none is.
+    of the server's own (keys, logs of sessions), which no tool may touch wherever a session works. ``skills`` and
+    ``configs`` say what a session's folder offers and wants. ``home`` is the person's folder, whose ``.agent/AGENT.md``
+    the tool ``memory`` reads where the project has none; None for nobody's. ``consents`` is the file of those MCP
+    servers of projects that a person permitted for good; without it none is.
     """
 
     kind = "native"
@@ -50,14 +52,18 @@ class NativeFactory:
         *,
         search_key: Callable[[str], str | None] = lambda _service: None,
         private: Collection[Path] = (),
+        skills: Skills | None = None,
         configs: WorkspaceConfigs | None = None,
+        home: Path | None = None,
         consents: Path | None = None,
     ) -> None:
         self._models = models
         self._settings = settings
         self._search_key = search_key
         self._private = tuple(private)
+        self._skills = skills
         self._configs = configs
+        self._home = home
         self._consents = Consents(consents)
         self._processes = ProcessTable()
 
@@ -86,9 +92,19 @@ class NativeFactory:
         from .agent import NativeAgent  # noqa: PLC0415 - see the module
         from .tools.table import built_in_tools  # noqa: PLC0415
 
-        tools = built_in_tools(processes=self._processes, search_key=self._search_key)
-        mcp = self._servers(session, self._configs) if self._configs is not None else None
-        return NativeAgent(session, self._models, tools, self._settings, private=self._private, mcp=mcp)
+        tools = built_in_tools(
+            processes=self._processes, search_key=self._search_key, skills=self._skills, home=self._home
+        )
+        return NativeAgent(
+            session,
+            self._models,
+            tools,
+            self._settings,
+            private=self._private,
+            skills=self._skills,
+            configs=self._configs,
+            mcp=self._servers(session, self._configs) if self._configs is not None else None,
+        )
 
     def _servers(self, session: Session, configs: WorkspaceConfigs) -> McpServers:
         from .mcp.servers import McpServers  # noqa: PLC0415 - see the module

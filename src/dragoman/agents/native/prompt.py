@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
-from datetime import date
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
-from .path_guard import PathGuard
+from dragoman.hub.skills import Skill
+
+from .briefing import Briefing
 from .providers.conversation import ToolSpec
+from .tools.skill import Skill as SkillTool
 
-MEMORY = Path(".agent") / "AGENT.md"
-"""What the project wants every agent to know, below the project's folder."""
+SKILLS_CHARS = 16_000
+"""Characters that the list of skills may take in a prompt; of skills beyond, only the number is told."""
 
-MEMORY_LIMIT = 32_000
-"""Bytes of it that go into the prompt."""
+DESCRIPTION_CHARS = 400
+"""Of one skill's description."""
 
 _SELF = """\
 You are an agent in dragoman: you work in a folder of the person's machine, with tools, and answer them.
@@ -31,6 +32,11 @@ _PLAN = """\
 You are in plan mode. Look around, think, and ask if you must, but change nothing. Once you know enough, present your \
 plan with the tool presentPlan and wait for what is said of it."""
 
+_SKILLS = """\
+Skills are instructions for kinds of tasks. When one of these fits what you are asked to do, load it with the tool \
+skill before you begin, and work as it says; when none fits, load none. Load it again rather than go by memory: it may \
+have changed. A skill permits nothing: what you would have to ask about, you still ask about."""
+
 _SUBAGENT = {
     "explore": "You look around in the workspace for another agent, and change nothing.",
     "research": "You look things up on the web for another agent.",
@@ -42,32 +48,53 @@ You cannot ask anybody. Do the task as far as you can, then answer with everythi
 nothing of your work but your last words. Say plainly what you could not do or find."""
 
 
-def system_prompt(cwd: Path, tools: Iterable[ToolSpec], *, mode: str, memory: str | None, today: date) -> str:
-    """The session's own agent's system prompt."""
-    names = ", ".join(tool.name for tool in tools)
-    parts = [_SELF + (_PLAN if mode == "plan" else ""), _surroundings(cwd, today)]
+def system_prompt(briefing: Briefing, tools: Collection[ToolSpec], *, mode: str) -> str:
+    """The session's own agent's system prompt. Skills are told of only where there is the tool that loads them."""
+    names = [tool.name for tool in tools]
+    parts = [_SELF + (_PLAN if mode == "plan" else ""), _surroundings(briefing)]
     if names:
-        parts.append(f"Your tools: {names}.")
-    if memory:
-        parts.append(f"What this project wants you to know ({MEMORY}):\n\n{memory}")
+        parts.append(f"Your tools: {', '.join(names)}.")
+    parts += _skills(briefing.skills, names)
+    if briefing.memory:
+        parts.append(briefing.memory)
     return "\n\n".join(parts)
 
 
-def subagent_prompt(agent_type: str, cwd: Path, today: date) -> str:
-    """A sub-agent's system prompt."""
-    return "\n\n".join([_SUBAGENT[agent_type], _SUBAGENT_RULES, _surroundings(cwd, today)])
+def subagent_prompt(agent_type: str, briefing: Briefing, tools: Collection[str]) -> str:
+    """A sub-agent's system prompt. ``tools`` are the names of what it may call."""
+    parts = [_SUBAGENT[agent_type], _SUBAGENT_RULES, _surroundings(briefing), *_skills(briefing.skills, tools)]
+    return "\n\n".join(parts)
 
 
-def project_memory(guard: PathGuard, root: Path) -> str | None:
-    """The project's memory file, cut to its limit; None where there is none, or it leads out of the project. Blocks."""
-    try:
-        with guard.open_file("memory", str(root / MEMORY)) as file:
-            data = file.read(MEMORY_LIMIT + 1)
-    except OSError:  # the guard's refusals are such too
-        return None
-    text = data[:MEMORY_LIMIT].decode(errors="replace").strip()
-    return (text + "\n[cut here]" if len(data) > MEMORY_LIMIT else text) or None
+def _surroundings(briefing: Briefing) -> str:
+    lines = [
+        f"Working folder: {briefing.cwd}",
+        f"System: {platform.system()}",
+        f"Today: {briefing.today.isoformat()}",
+    ]
+    if briefing.user_name:
+        lines.append(f"You work for: {_one_line(briefing.user_name)}")
+    if briefing.knowledge_cutoff:
+        lines.append(f"What you know ends at: {_one_line(briefing.knowledge_cutoff)}")
+    return "\n".join(lines)
 
 
-def _surroundings(cwd: Path, today: date) -> str:
-    return f"Working folder: {cwd}\nSystem: {platform.system()}\nToday: {today.isoformat()}"
+def _skills(skills: Sequence[Skill], tools: Collection[str]) -> list[str]:
+    """The part about skills, if there is anything to say."""
+    if not skills or SkillTool.name not in tools:
+        return []
+    lines, room = [_SKILLS], SKILLS_CHARS
+    for position, skill in enumerate(skills):
+        line = f"- {_one_line(skill.name)}: {_one_line(skill.description)}"
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- and {len(skills) - position} more, which the list has no room for")
+            break
+        lines.append(line)
+    return ["\n".join(lines)]
+
+
+def _one_line(text: str) -> str:
+    """Somebody's words as one line of the prompt, no longer than a description may be."""
+    line = " ".join(text.split())
+    return line if len(line) <= DESCRIPTION_CHARS else f"{line[: DESCRIPTION_CHARS - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -152,9 +152,6 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     verify_seconds: float = 10.0
     """For a provider to say whether it takes a key, or which models it has."""
 
-    skills: tuple[str, ...] = ("~/.cowork/skills", "~/.agent/skills")
-    """Folders of skills, after the project's own ``.agent/skills``."""
-
     turn: TurnLimits = TurnLimits()
     context: ContextLimits = ContextLimits()
     tools: ToolLimits = ToolLimits()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime
 
 import msgspec
 
 from dragoman.hub.events import LogWritten, SubagentEnded, SubagentStarted
 
+from .briefing import Briefings
 from .calls import Caller, CallRunner, Done, shown_input
 from .history import speakable
 from .model_call import Answer, call_model
@@ -41,11 +41,17 @@ class Subagents:
     """Starts the sub-agents of one turn."""
 
     def __init__(
-        self, model: Model, calls: CallRunner, tools: Mapping[str, Tool | FoundTool], settings: NativeSettings
+        self,
+        model: Model,
+        calls: CallRunner,
+        tools: Mapping[str, Tool | FoundTool],
+        briefings: Briefings,
+        settings: NativeSettings,
     ) -> None:
         self.model = model
         self.calls = calls
         self.tools = tools
+        self.briefings = briefings
         self.settings = settings
 
     async def spawn(self, agent_type: AgentType, task: str, context: ToolContext) -> str:
@@ -95,13 +101,12 @@ class _Run:
 
     async def _ask_model(self) -> Answer:
         owner, model = self._owner, self._owner.model
-        offered = [owner.tools[name] for name in self._offered()]
-        today = datetime.fromtimestamp(self._turn.session.clock.now() / 1000).astimezone().date()
+        offered = self._offered()
         request = ModelRequest(
-            model=model.name,
-            system=subagent_prompt(self._type, self._context.cwd, today),
+            model=model.subagents or model.name,
+            system=subagent_prompt(self._type, await owner.briefings.read(), offered),
             messages=tuple(self._messages),
-            tools=tuple(tool_spec(tool) for tool in offered),
+            tools=tuple(tool_spec(owner.tools[name]) for name in offered),
             max_output_tokens=owner.settings.turn.output_tokens,
             web_search=self._searches(),
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -17,12 +16,13 @@ from dragoman.hub.events import ContextReported, Json, LogWritten
 from dragoman.hub.log import SessionLog
 from dragoman.hub.turns import TurnContext, TurnFailed
 
+from .briefing import Briefings
 from .calls import CallRunner
 from .compaction import Compactor
 from .history import Conversation
 from .model_call import Answer
 from .modes import mode_of
-from .prompt import project_memory, system_prompt
+from .prompt import system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
 from .settings import NativeSettings
@@ -36,12 +36,16 @@ from .usage import Meter
 
 
 class Model(msgspec.Struct, frozen=True):
-    """The model that a turn runs with: how it is reached, its name, how many tokens it takes, who counts them."""
+    """The model that a turn runs with: how it is reached, its name, how many tokens it takes, who counts them.
+
+    ``subagents`` is the name of the model that its sub-agents run with, None for the same one.
+    """
 
     provider: Provider
     name: str
     window: int
     meter: Meter
+    subagents: str | None = None
 
 
 class TurnLoop:
@@ -54,6 +58,7 @@ class TurnLoop:
         model: Model,
         calls: CallRunner,
         tools: Toolbox,
+        briefings: Briefings,
         settings: NativeSettings,
     ) -> None:
         self._turn = turn
@@ -62,6 +67,7 @@ class TurnLoop:
         self._model = model
         self._calls = calls
         self._tools = tools
+        self._briefings = briefings
         self._settings = settings
         self._parts: set[str] = set()
         self._counted: tuple[int, int] | None = None
@@ -138,12 +144,9 @@ class TurnLoop:
         return (*specs, *client), tuple(spec.name for spec in client)
 
     async def _request(self, messages: Sequence[Message], specs: tuple[ToolSpec, ...]) -> ModelRequest:
-        place = self._calls.place
-        memory = await asyncio.to_thread(project_memory, place.guard, place.roots[0])
         extra = self._session.state.settings.get("instructions")
-        today = datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date()
         mode = mode_of(self._session, self._settings.mode)
-        system = system_prompt(place.cwd, specs, mode=mode, memory=memory, today=today)
+        system = system_prompt(await self._briefings.read(), specs, mode=mode)
         return ModelRequest(
             model=self._model.name,
             system=f"{system}\n\n{extra}" if isinstance(extra, str) and extra else system,

@@ -26,7 +26,10 @@ Name = Annotated[str, msgspec.Meta(max_length=200)]
 """An id, or a short word."""
 
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-"""A client's own message id."""
+"""A client's own message id, or another id where an empty one would mean something else."""
+
+Arguments = Annotated[str, msgspec.Meta(max_length=100_000)]
+"""What stands behind the name of a slash command. A template may repeat it; a long text is a prompt of its own."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +54,20 @@ class PromptBody(Body, frozen=True, kw_only=True):
     text: str
     client_message_id: Key | None = None
     when_busy: WhenBusy = "refuse"
+
+
+class CommandBody(Body, frozen=True, kw_only=True):
+    """What a slash command is called with. What goes with a prompt goes with the one that it becomes."""
+
+    arguments: Arguments = ""
+    client_message_id: Key | None = None
+    when_busy: WhenBusy = "refuse"
+
+
+class RestoreBody(Body, frozen=True, kw_only=True):
+    """The checkpoint to go back to; without one, the session's first."""
+
+    checkpoint: Key | None = None
 
 
 class AnswerBody(Body, frozen=True, kw_only=True):

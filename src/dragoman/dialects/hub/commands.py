@@ -15,6 +15,7 @@ from dragoman.hub.ports import Terminal
 from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Skills
 
 from . import bodies
 from .errors import check_json
@@ -38,6 +39,7 @@ from .replies import (
 from .rows import list_rows
 from .settings import HubDialectSettings
 from .views import PlacedEvent, Snapshot, place, show_event, show_state
+from .workspace import WorkspaceCommands
 
 VIA = "hub"
 """How this dialect names itself in the log."""
@@ -49,10 +51,17 @@ _FIXED = frozenset({"cwd", "kind", "agent", "owner", "options"})
 class Commands:
     """See the module."""
 
-    def __init__(self, registry: Registry, settings: HubDialectSettings, providers: Providers | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        settings: HubDialectSettings,
+        providers: Providers | None = None,
+        skills: Skills | None = None,
+    ) -> None:
         self.registry = registry
         self.settings = settings
         self.providers = ProviderCommands(providers)
+        self.workspace = WorkspaceCommands(registry, skills, via=VIA)
 
     def health(self) -> Health:
         """Whether the server can do its work."""

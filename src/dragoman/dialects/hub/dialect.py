@@ -13,6 +13,7 @@ from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal
 from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
+from dragoman.hub.skills import Skills
 from dragoman.hub.tasks import TaskOwner
 
 from .commands import Commands
@@ -31,7 +32,7 @@ TokenCheck = Callable[[str | None], bool]
 class HubDialect:
     """``token`` checks a client's token in constant time; None when the server has none, and then anyone is local.
 
-    Without ``providers`` what is asked of them is ``unsupported``.
+    Without ``providers`` or ``skills`` what is asked of them is ``unsupported``.
     """
 
     name = "hub"
@@ -44,11 +45,12 @@ class HubDialect:
         token: TokenCheck | None,
         settings: HubDialectSettings,
         providers: Providers | None = None,
+        skills: Skills | None = None,
     ) -> None:
         self.registry = registry
         self.settings = settings
         self.message_limit = settings.stranger_message_limit
-        self.commands = Commands(registry, settings, providers)
+        self.commands = Commands(registry, settings, providers, skills)
         self.tasks = TaskOwner("hub-links")
         self.event_frames: FrameCache[int] = FrameCache(settings.shared_frames, settings.shared_bytes)
         self.row_frames = RowFrames(settings.shared_frames, settings.shared_bytes)

@@ -19,6 +19,8 @@ STATUS: dict[str, int] = {
     "unknown_decision": 404,
     "unknown_call": 404,
     "unknown_checkpoint": 404,
+    "unknown_skill": 404,
+    "unknown_command": 404,
     "not_found": 404,
     "method_not_allowed": 405,
     "busy": 409,
@@ -72,6 +74,24 @@ class Unauthorized(HubError):
 
     def __init__(self) -> None:
         super().__init__("give the server's token: Authorization: Bearer TOKEN, or ?token=TOKEN")
+
+
+class UnknownSkill(HubError):
+    """The session's folder has no such skill."""
+
+    code = "unknown_skill"
+
+    def __init__(self, skill: str) -> None:
+        super().__init__(f'Skill "{skill}" not found.')
+
+
+class UnknownCommand(HubError):
+    """The session's folder has no such slash command."""
+
+    code = "unknown_command"
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"Unknown command: {command}")
 
 
 class TooLarge(HubError):

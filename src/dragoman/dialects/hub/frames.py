@@ -10,7 +10,7 @@ from dragoman.dialects.frames import text_frame
 from dragoman.hub.events import Event
 
 from .errors import Problem
-from .messages import RequestId
+from .ops import RequestId
 from .replies import StreamError
 from .views import JoinedEvent, join_deltas, show_event
 

@@ -24,11 +24,13 @@ from . import messages as ask
 from .commands import Commands
 from .errors import INTERNAL, Problem, check_json_bytes, invalid, problem_of
 from .frames import error_frame, frame, ok_frame, stream_error
+from .ops import RequestId
 from .replies import Empty, Hello, Limits
 from .ring import Ring
 from .streams import raw_input
 from .subscriptions import Subscriptions
 from .tools import LinkTools
+from .workspace import WISHES, Wish
 
 if TYPE_CHECKING:
     from .dialect import HubDialect
@@ -137,7 +139,7 @@ class HubLink:
 
         self._later(asked, found)
 
-    def _answer(self, request: ask.RequestId, work: Callable[[], msgspec.Struct]) -> None:
+    def _answer(self, request: RequestId, work: Callable[[], msgspec.Struct]) -> None:
         try:
             made = ok_frame(request, work())
         except HubError as error:
@@ -155,7 +157,7 @@ class HubLink:
         self._load += weight
         self._dialect.tasks.start(self._run(asked.id, work, weight), "command")
 
-    async def _run(self, request: ask.RequestId, work: Work, weight: int) -> None:
+    async def _run(self, request: RequestId, work: Work, weight: int) -> None:
         try:
             made = ok_frame(request, await work())
         except HubError as error:
@@ -207,6 +209,10 @@ class HubLink:
         )
 
 
+def _on_workspace(wish: Wish) -> Callable[[HubLink, Any], Awaitable[msgspec.Struct]]:
+    return lambda link, asked: wish(link.commands.workspace, link.principal, asked)
+
+
 _NOW: dict[type, Callable[[HubLink, Any], msgspec.Struct]] = {
     ask.Ping: lambda _link, _asked: Empty(),
     ask.List: lambda link, asked: link.commands.rows(link.principal, asked),
@@ -252,5 +258,6 @@ _LATER: dict[type, Callable[[HubLink, Any], Awaitable[msgspec.Struct]]] = {
     ask.DeclareTools: lambda link, asked: link.tools.declare(asked),
     ask.EndTool: lambda link, asked: link.tools.end_tool(asked),
     ask.EndTools: lambda link, asked: link.tools.end_tools(asked),
+    **{kind: _on_workspace(wish) for kind, wish in WISHES.items()},
 }
 """What waits: for the disk, a program, a turn."""

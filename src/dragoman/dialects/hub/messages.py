@@ -1,13 +1,14 @@
 """The wire contract of the hub dialect, one half: every message a client may send, as types.
 
 A client message is one JSON object whose ``op`` names it; unknown fields are refused, so that a misspelt one is not
-silently lost. What a message shares with an HTTP route is in ``bodies``.
+silently lost. What a message shares with an HTTP route is in ``bodies``, what surrounds a session in
+``workspace_messages``.
 Spelled as on the wire; ``docs/dialects/hub.md`` says the same in prose.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import get_args
 
 import msgspec
 
@@ -32,18 +33,23 @@ from .bodies import (
     TapeQuery,
     Whole,
 )
+from .ops import OnSession, Op, RequestId
+from .workspace_messages import (
+    DeleteCheckpoint,
+    DeleteSkill,
+    DisableSkill,
+    EnableSkill,
+    ListCheckpoints,
+    ListCommands,
+    ListSkills,
+    ReadSkill,
+    RestoreCheckpoint,
+    RunCommand,
+    TakeCheckpoint,
+)
 
 PROTOCOL = 1
 """Version of this contract. It grows by fields and messages; a change that breaks a client raises it."""
-
-RequestId = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | Annotated[str, msgspec.Meta(max_length=200)] | None
-"""What a client calls its request; comes back with the answer."""
-
-
-class Op(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
-    """A client message that shares nothing with an HTTP route."""
-
-    id: RequestId = None
 
 
 class Ping(Op, frozen=True, tag="ping"):
@@ -70,12 +76,6 @@ class Create(CreateBody, frozen=True, kw_only=True, tag_field="op", tag="create"
     """Make a session."""
 
     id: RequestId = None
-
-
-class OnSession(Op, frozen=True, kw_only=True):
-    """Base of the messages that name a session."""
-
-    session: Name
 
 
 class Delete(OnSession, frozen=True, kw_only=True, tag="delete"):
@@ -301,6 +301,17 @@ ClientMessage = (
     | CheckProviders
     | SetKey
     | ForgetKey
+    | ListCheckpoints
+    | TakeCheckpoint
+    | RestoreCheckpoint
+    | DeleteCheckpoint
+    | ListSkills
+    | ReadSkill
+    | EnableSkill
+    | DisableSkill
+    | DeleteSkill
+    | ListCommands
+    | RunCommand
 )
 
 MESSAGES: tuple[type, ...] = get_args(ClientMessage)
@@ -309,7 +320,7 @@ MESSAGES: tuple[type, ...] = get_args(ClientMessage)
 _decoder: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
 
 
-HEAVY = (Events, Newest, GetSnapshot, Screen, Tape)
+HEAVY = (Events, Newest, GetSnapshot, Screen, Tape, ListSkills, ReadSkill)
 """What may have a large answer."""
 
 OWN_JSON = (CreateBody, SettingsBody, AnswerBody, DeclareTools)

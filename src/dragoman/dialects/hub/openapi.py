@@ -15,7 +15,7 @@ from . import replies as tell
 from .errors import STATUS, ErrorBody
 
 if TYPE_CHECKING:
-    from .routes import Route
+    from .route import Route
 
 _IN_PATH = re.compile(r"{(\w+)}")
 _TAPE_HEADERS = ("Tape-Offset", "Tape-Next", "Tape-End")
@@ -92,7 +92,7 @@ def _operation(route: Route, refs: dict[type, Any], components: dict[str, Any]) 
     if route.body is not None:
         operation["requestBody"] = {"content": {"application/json": {"schema": refs[route.body]}}}
         operation["requestBody"]["required"] = bool(components[route.body.__name__].get("required"))
-    if route.body is bodies.PromptBody:
+    if route.body in (bodies.PromptBody, bodies.CommandBody):
         operation["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "required": False, "schema": {"type": "string"}}
         )

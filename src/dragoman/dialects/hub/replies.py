@@ -15,7 +15,7 @@ from dragoman.hub.ports import CursorPosition, ScreenSnapshot, StyledRun
 from dragoman.hub.providers import ProviderEntry, ProviderStatus
 
 from .errors import Problem
-from .messages import RequestId
+from .ops import RequestId
 from .views import PlacedEvent, Row, Snapshot
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,12 +15,11 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.dialects.base import is_loopback
-from dragoman.hub.errors import HubError, InvalidRequest
-from dragoman.hub.permissions import LOCAL, Principal
+from dragoman.hub.errors import HubError
+from dragoman.hub.permissions import LOCAL
 
 from . import bodies
 from . import messages as ask
-from .commands import Commands
 from .errors import (
     INTERNAL,
     ErrorBody,
@@ -52,7 +50,9 @@ from .replies import (
     Submitted,
     Typed,
 )
+from .route import Call, Route, on
 from .views import Snapshot
+from .workspace_routes import WORKSPACE_ROUTES
 
 if TYPE_CHECKING:
     from .dialect import HubDialect
@@ -60,38 +60,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman.http")
 
 _PRINCIPAL = "dragoman.principal"
-
-
-class Call(msgspec.Struct, frozen=True):
-    """One request, decoded: who asks, what stands in the path, the query and the body in their types."""
-
-    commands: Commands
-    principal: Principal
-    path: dict[str, str]
-    query: Any
-    body: Any
-    headers: Headers
-
-    @property
-    def session(self) -> str:
-        return self.path["session"]
-
-
-Handler = Callable[[Call], Awaitable[msgspec.Struct | Response]]
-
-
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table. ``result`` is the JSON of a success; ``media`` something else instead."""
-
-    method: str
-    path: str
-    summary: str
-    handler: Handler
-    query: type | None = None
-    body: type | None = None
-    result: type | None = None
-    status: int = 200
-    media: str = "application/json"
 
 
 async def _health(call: Call) -> Response:
@@ -136,13 +104,7 @@ async def _newest(call: Call) -> msgspec.Struct:
 
 
 async def _submit(call: Call) -> msgspec.Struct:
-    body: bodies.PromptBody = call.body
-    key = call.headers.get("idempotency-key")
-    if key is not None and body.client_message_id not in (None, key):
-        raise InvalidRequest("client_message_id and Idempotency-Key differ")
-    if key is not None:
-        body = msgspec.convert({**msgspec.to_builtins(body), "client_message_id": key}, bodies.PromptBody)
-    return await call.commands.submit(call.principal, call.session, body)
+    return await call.commands.submit(call.principal, call.session, call.keyed(call.body))
 
 
 async def _withdraw(call: Call) -> msgspec.Struct:
@@ -219,30 +181,26 @@ async def _openapi(call: Call) -> Response:  # noqa: ARG001  the document is the
     return Response(document(ROUTES), media_type="application/json", headers=_UNCACHED)
 
 
-def _on(method: str, path: str, summary: str, handler: Handler, result: type | None, **more: Any) -> Route:
-    return Route(method=method, path=path, summary=summary, handler=handler, result=result, **more)
-
-
 ROUTES: tuple[Route, ...] = (
-    _on("GET", "/openapi.json", "This contract", _openapi, None),
-    _on("GET", "/health", "Whether the server can do its work", _health, Health),
-    _on("GET", "/sessions", "The sessions, newest last", _sessions, Rows, query=bodies.ListQuery),
-    _on("POST", "/sessions", "Make a session", _create, Created, body=bodies.CreateBody, status=201),
-    _on("GET", "/sessions/{session}", "What is true of it, with its cursor", _snapshot, Snapshot),
-    _on("DELETE", "/sessions/{session}", "Close it and drop its log", _delete, Empty),
-    _on("PATCH", "/sessions/{session}", "Change settings", _change, At, body=bodies.SettingsBody),
-    _on("POST", "/sessions/{session}/start", "Start its agent (again)", _start, At),
-    _on("POST", "/sessions/{session}/close", "End what runs; the log stays", _close, At),
-    _on("GET", "/sessions/{session}/events", "One page of the log", _events, Page, query=bodies.EventsQuery),
-    _on("GET", "/events", "The newest events over all sessions", _newest, NewestEvents, query=bodies.NewestQuery),
-    _on("POST", "/sessions/{session}/prompts", "Submit a prompt", _submit, Submitted, body=bodies.PromptBody),
-    _on("DELETE", "/sessions/{session}/prompts/{prompt}", "Take back a prompt that waits", _withdraw, At),
-    _on("POST", "/sessions/{session}/decisions/{decision}", "Answer a decision", _answer, At, body=bodies.AnswerBody),
-    _on("POST", "/sessions/{session}/cancel", "End a turn", _cancel, Cancelled, body=bodies.CancelBody),
-    _on("POST", "/sessions/{session}/history", "Give it a history", _merge_history, At, body=bodies.HistoryBody),
-    _on("DELETE", "/sessions/{session}/history", "Later turns see nothing from before", _reset_history, At),
-    _on("POST", "/sessions/{session}/compact", "Have the agent shorten its context", _compact, At),
-    _on(
+    on("GET", "/openapi.json", "This contract", _openapi, None),
+    on("GET", "/health", "Whether the server can do its work", _health, Health),
+    on("GET", "/sessions", "The sessions, newest last", _sessions, Rows, query=bodies.ListQuery),
+    on("POST", "/sessions", "Make a session", _create, Created, body=bodies.CreateBody, status=201),
+    on("GET", "/sessions/{session}", "What is true of it, with its cursor", _snapshot, Snapshot),
+    on("DELETE", "/sessions/{session}", "Close it and drop its log", _delete, Empty),
+    on("PATCH", "/sessions/{session}", "Change settings", _change, At, body=bodies.SettingsBody),
+    on("POST", "/sessions/{session}/start", "Start its agent (again)", _start, At),
+    on("POST", "/sessions/{session}/close", "End what runs; the log stays", _close, At),
+    on("GET", "/sessions/{session}/events", "One page of the log", _events, Page, query=bodies.EventsQuery),
+    on("GET", "/events", "The newest events over all sessions", _newest, NewestEvents, query=bodies.NewestQuery),
+    on("POST", "/sessions/{session}/prompts", "Submit a prompt", _submit, Submitted, body=bodies.PromptBody),
+    on("DELETE", "/sessions/{session}/prompts/{prompt}", "Take back a prompt that waits", _withdraw, At),
+    on("POST", "/sessions/{session}/decisions/{decision}", "Answer a decision", _answer, At, body=bodies.AnswerBody),
+    on("POST", "/sessions/{session}/cancel", "End a turn", _cancel, Cancelled, body=bodies.CancelBody),
+    on("POST", "/sessions/{session}/history", "Give it a history", _merge_history, At, body=bodies.HistoryBody),
+    on("DELETE", "/sessions/{session}/history", "Later turns see nothing from before", _reset_history, At),
+    on("POST", "/sessions/{session}/compact", "Have the agent shorten its context", _compact, At),
+    on(
         "GET",
         "/sessions/{session}/tape",
         "A piece of the raw output; where it starts and ends is in Tape-Offset, Tape-Next and Tape-End",
@@ -251,14 +209,15 @@ ROUTES: tuple[Route, ...] = (
         query=bodies.TapeQuery,
         media="application/octet-stream",
     ),
-    _on("GET", "/sessions/{session}/screen", "The picture now", _screen, Picture, query=bodies.ScreenQuery),
-    _on("POST", "/sessions/{session}/input", "Type into the terminal", _input, Typed, body=bodies.InputBody),
-    _on("POST", "/sessions/{session}/resize", "Change its size", _resize, Empty, body=bodies.ResizeBody),
-    _on("POST", "/sessions/{session}/signal", "Signal the program", _signal, Empty, body=bodies.SignalBody),
-    _on("GET", "/providers", "The model providers", _providers, ProviderList),
-    _on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=bodies.StatusBody),
-    _on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=bodies.KeyBody),
-    _on("DELETE", "/providers/{provider}/key", "Remove it", _forget_key, KeyForgotten),
+    on("GET", "/sessions/{session}/screen", "The picture now", _screen, Picture, query=bodies.ScreenQuery),
+    on("POST", "/sessions/{session}/input", "Type into the terminal", _input, Typed, body=bodies.InputBody),
+    on("POST", "/sessions/{session}/resize", "Change its size", _resize, Empty, body=bodies.ResizeBody),
+    on("POST", "/sessions/{session}/signal", "Signal the program", _signal, Empty, body=bodies.SignalBody),
+    on("GET", "/providers", "The model providers", _providers, ProviderList),
+    on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=bodies.StatusBody),
+    on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=bodies.KeyBody),
+    on("DELETE", "/providers/{provider}/key", "Remove it", _forget_key, KeyForgotten),
+    *WORKSPACE_ROUTES,
 )
 """Every route, below the dialect's root."""
 

@@ -30,7 +30,8 @@ class HubDialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Commands of one link under way at once; more are left in the socket until some are answered."""
 
     read_weight: int = 16
-    """How many of those a command counts for whose reply may be large (events, tape, screen, snapshot, newest)."""
+    """How many of those a command counts for whose reply may be large (events, tape, screen, snapshot, newest,
+    skills)."""
 
     follows: int = 256
     """Sessions one link may follow."""

@@ -288,7 +288,7 @@ ANSWERS: tuple[Turn, ...] = (
             calls(use("skill", {"skillName": "coffee"}), use("memory", {"action": "read"})),
             DONE,
         ),
-        files={".agent/skills/tea.md": "Boil water.\n", "n.ipynb": NOTEBOOK},
+        files={"n.ipynb": NOTEBOOK},
         calls=(
             *(("todoWrite", "ok"), ("memory", "ok"), ("memory", "ok"), ("skill", "ok"), ("notebookEdit", "ok")),
             *(("skill", "ok"), ("memory", "ok")),

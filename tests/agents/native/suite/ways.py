@@ -20,6 +20,7 @@ from dragoman.agents.native.settings import NativeSettings, ProviderSettings, Tu
 from tests.agents.native.model_server import ModelServer
 from tests.agents.native.native_rig import NativeHub
 from tests.hub.rig import InMemory, proven
+from tests.hub.workspaces import KnownSkills
 
 KEY = "sk-scripted-0123456789abcdef"
 
@@ -70,7 +71,6 @@ async def reaching(way: Way, server: ModelServer, folder: Path) -> AsyncIterator
         provider=way.provider,
         model=way.model,
         local_servers=(),
-        skills=(),
         turn=TurnLimits(retry_first=RETRY_FIRST),
         providers={way.provider: ProviderSettings(api=way.api, base_url=base_url)},
     )
@@ -80,7 +80,9 @@ async def reaching(way: Way, server: ModelServer, folder: Path) -> AsyncIterator
     server.key = KEY
     place = folder / "work"
     place.mkdir()
-    hub = NativeHub(InMemory(), place, factories=[NativeFactory(directory, settings)])
+    skills = KnownSkills()
+    skills.add("tea", "Boil water.\n")
+    hub = NativeHub(InMemory(), place, factories=[NativeFactory(directory, settings, skills=skills)])
     try:
         async with proven(hub):
             yield hub

@@ -20,6 +20,7 @@ from dragoman.agents.native.tools.showing import MOST_CHARS, MOST_OF_FILE
 from dragoman.agents.native.tools.skill import Skill
 from dragoman.agents.native.tools.todos import TodoWrite
 from dragoman.agents.native.tools.tool import Tool, ToolFailed
+from tests.hub.workspaces import KnownSkills
 
 from .context import FakeTurn, run
 
@@ -62,10 +63,12 @@ async def test_a_memory_that_is_all_matches_is_searched_no_further_than_it_is_sh
 
 
 async def test_long_skills_and_notes_are_cut_and_say_so(root: Path, turn: FakeTurn) -> None:
-    for name in ("skills/long.md", "memory/long.md", "AGENT.md"):
+    for name in ("memory/long.md", "AGENT.md"):
         file(root, f".agent/{name}", "x" * SIZE)
+    skills = KnownSkills()
+    skills.add("long", "x" * SIZE)
     results = [
-        await run(Skill(), turn, skill_name="long"),
+        await run(Skill(skills), turn, skill_name="long"),
         await run(Memory(), turn, action="read", key="long"),
         await run(Memory(), turn, action="read"),
     ]

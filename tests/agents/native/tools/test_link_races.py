@@ -13,7 +13,6 @@ from dragoman.agents.native.tools.grep import Grep
 from dragoman.agents.native.tools.memory import Memory
 from dragoman.agents.native.tools.notebook import NotebookEdit
 from dragoman.agents.native.tools.read import Read
-from dragoman.agents.native.tools.skill import Skill
 from dragoman.agents.native.tools.tool import Tool, ToolFailed
 from dragoman.agents.native.tools.write import Write
 from tests.agents.native.test_path_races import exchange, swapping
@@ -33,7 +32,6 @@ TOOLS: list[tuple[Tool, dict[str, Any]]] = [
     (Write(), {"file_path": f"{PLACE}/new/f.md", "content": "inside"}),
     (Edit(), {"file_path": f"{PLACE}/f.md", "old_string": "i", "new_string": "i"}),
     (NotebookEdit(), {"notebook_path": f"{PLACE}/n.ipynb", "cell_index": 0, "new_source": "inside"}),
-    (Skill(), {"skill_name": "f"}),
     (Memory(), {"action": "read", "key": "f"}),
     (Memory(), {"action": "search", "query": "s"}),
     (Memory(), {"action": "write", "key": "f", "content": "inside"}),
@@ -44,7 +42,7 @@ TOOLS: list[tuple[Tool, dict[str, Any]]] = [
 async def test_no_tool_reaches_out_through_a_link_that_comes_and_goes(
     tmp_path: Path, tool: Tool, given: dict[str, Any]
 ) -> None:
-    name = {"skill": "skills", "memory": "memory"}.get(tool.name, "x")
+    name = "memory" if tool.name == "memory" else "x"
     inside, outside = tmp_path / "root/.agent" / name, tmp_path / "outside"
     for folder, said in ((inside, "inside"), (outside, "secret")):
         folder.mkdir(parents=True)

@@ -130,3 +130,33 @@ async def test_no_key_writes_anywhere_else(root: Path, turn: FakeTurn, key: str)
     assert path == f"{root}/.agent/AGENT.md" or path.startswith(f"{root}/.agent/memory/")
     assert path.endswith(".md")
     assert [each.name for each in root.iterdir()] == [".agent"]
+
+
+# The person's
+
+
+async def test_where_the_project_has_no_hot_memory_the_persons_is_read_and_never_written(
+    root: Path, turn: FakeTurn, tmp_path: Path
+) -> None:
+    memory, home = Memory(tmp_path / "home"), tmp_path / "home" / ".agent"
+    assert (await run(memory, turn, action="read")).output == "No hot cache found."
+    home.mkdir(parents=True)
+    (home / "AGENT.md").write_text("The person likes tea")
+    assert (await run(memory, turn, action="read")).output == "The person likes tea"
+    assert (await run(memory, turn, action="search", query="TEA")).output == "[AGENT.md]\nThe person likes tea"
+    await run(memory, turn, action="write", content="The project likes coffee")
+    assert (await run(memory, turn, action="read")).output == "The project likes coffee"
+    assert (await run(memory, turn, action="search", query="tea")).output == 'No memory found for "tea".'
+    assert (home / "AGENT.md").read_text() == "The person likes tea"
+    assert (root / ".agent" / "AGENT.md").read_text() == "The project likes coffee"
+
+
+async def test_nothing_else_of_the_persons_is_read(turn: FakeTurn, tmp_path: Path) -> None:
+    memory, home = Memory(tmp_path / "home"), tmp_path / "home" / ".agent"
+    (home / "memory").mkdir(parents=True)
+    (home / "memory" / "sam.md").write_text("Sam likes tea")
+    (home / "AGENT.md").symlink_to(tmp_path / "outside" / "secret")
+    assert (await run(memory, turn, action="read", key="sam")).output == 'Memory key "sam" not found.'
+    assert (await run(memory, turn, action="search", query="s")).output == 'No memory found for "s".'
+    with pytest.raises(ToolFailed, match="memory blocked"):
+        await run(memory, turn, action="read")

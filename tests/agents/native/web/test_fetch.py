@@ -359,6 +359,7 @@ RAW = zlib.compressobj(wbits=-15)
         ("identity", b"packed"),
         ("gzip", b""),
     ],
+    ids=["gzip", "two gzip members", "padded", "zlib", "deflate", "as it is", "empty"],
 )
 async def test_a_packed_body_is_unpacked(coding: str, body: bytes) -> None:
     async with Site({"/": response(body, f"Content-Encoding: {coding}")}) as site:

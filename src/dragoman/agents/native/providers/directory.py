@@ -73,6 +73,11 @@ class ProviderDirectory:
         self._prices = Prices()
         self._now = running(self._catalogue, ())
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The providers that can be named, but for servers on this machine that are yet to be found."""
+        return frozenset(entry.id for entry in self._catalogue)
+
     # For dialects
 
     async def catalogue(self) -> tuple[ProviderEntry, ...]:

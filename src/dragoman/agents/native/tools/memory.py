@@ -1,17 +1,20 @@
 """``memory``: what the agent keeps for later sessions of this project.
 
-Hot memory is ``.agent/AGENT.md`` of the project, which every session is given; deep memory is ``.agent/memory``, one
-file for each key.
+Hot memory is ``.agent/AGENT.md`` of the project, which every session is given, or where there is none, of the person;
+deep memory is ``.agent/memory`` of the project, one file for each key. Only the project's is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+
+from dragoman.agents.native.path_guard import PathGuard
 
 from .files import change, failures, read_text
 from .patterns import Pattern
@@ -44,7 +47,7 @@ class MemoryInput(ToolInput, frozen=True):
 
 
 class Memory:
-    """See the module."""
+    """See the module. ``home`` is the person's folder; None for nobody's."""
 
     name: ClassVar[str] = "memory"
     description: ClassVar[str] = (
@@ -54,22 +57,34 @@ class Memory:
     )
     input: ClassVar[type[ToolInput]] = MemoryInput
 
+    def __init__(self, home: Path | None = None) -> None:
+        self._home = home
+
     async def run(self, given: MemoryInput, context: ToolContext) -> Result:
         """The note, what was written, or the lines found."""
         match given.action:
             case "read":
-                return Result(await in_thread(_read, given.key, context))
+                return Result(await in_thread(_read, given.key, self._home, context))
             case "write":
                 return Result(await _write(given, context))
             case "search":
-                return Result(await _search(given.query, context))
+                return Result(await _search(given.query, self._home, context))
 
 
-def _read(key: str | None, context: ToolContext) -> str:
-    content = _content(_path(key, context), context)
+def _read(key: str | None, home: Path | None, context: ToolContext) -> str:
+    content = _hot(home, context) if key in _HOT else _content(_path(key, context), context)
     if content is not None:
         return cut(content, _CUT_NOTE, MOST_OF_FILE)
     return "No hot cache found." if key in _HOT else f'Memory key "{key}" not found.'
+
+
+def _hot(home: Path | None, context: ToolContext) -> str | None:
+    """Hot memory: the project's, or else the person's, which is guarded by a folder of its own."""
+    content = _content(_path(None, context), context)
+    if content is not None or home is None:
+        return content
+    folder = home / ".agent"
+    return _text(PathGuard(folder, [folder]), folder / "AGENT.md", context)
 
 
 async def _write(given: MemoryInput, context: ToolContext) -> str:
@@ -80,15 +95,15 @@ async def _write(given: MemoryInput, context: ToolContext) -> str:
     return "Hot cache updated." if given.key in _HOT else f"Memory written: {given.key}"
 
 
-async def _search(query: str | None, context: ToolContext) -> str:
+async def _search(query: str | None, home: Path | None, context: ToolContext) -> str:
     if not query:
         raise ToolFailed("query is required for search action")
     patience = Patience(context.settings.tools.search_seconds)
-    return await settled(in_thread(_found, query, context, patience), on_cancel=patience.stop)
+    return await settled(in_thread(_found, query, home, context, patience), on_cancel=patience.stop)
 
 
-def _found(query: str, context: ToolContext, patience: Patience) -> str:
-    hot = [line for _, line in islice(_lines(query, _path(None, context), context), _MOST_HOT_LINES)]
+def _found(query: str, home: Path | None, context: ToolContext, patience: Patience) -> str:
+    hot = [line for _, line in islice(_lines(query, lambda: _hot(home, context)), _MOST_HOT_LINES)]
     parts = ["\n".join(["[AGENT.md]", *hot])] if hot else []
     if deep := _found_deep(query, context, patience):
         parts.append("\n".join(deep))
@@ -108,7 +123,7 @@ def _found_deep(query: str, context: ToolContext, patience: Patience) -> list[st
     size = 0
     for name in names:
         key = shown_path(name.removesuffix(".md"))
-        for number, line in _lines(query, folder / name, context):
+        for number, line in _lines(query, partial(_content, folder / name, context)):
             shown.append(f"{key}:{number}:{line}")
             size += len(shown[-1]) + 1
             if size > MOST_CHARS + 1 or patience.over:
@@ -116,10 +131,10 @@ def _found_deep(query: str, context: ToolContext, patience: Patience) -> list[st
     return shown
 
 
-def _lines(query: str, path: Path, context: ToolContext) -> Iterator[tuple[int, str]]:
+def _lines(query: str, read: Callable[[], str | None]) -> Iterator[tuple[int, str]]:
     """The lines with the query in them, numbered; none of a file that cannot be read."""
     try:
-        content = _content(path, context) or ""
+        content = read() or ""
     except ToolFailed:
         return
     wanted = query.casefold()
@@ -129,9 +144,13 @@ def _lines(query: str, path: Path, context: ToolContext) -> Iterator[tuple[int, 
 
 
 def _content(path: Path, context: ToolContext) -> str | None:
+    return _text(context.guard, path, context)
+
+
+def _text(guard: PathGuard, path: Path, context: ToolContext) -> str | None:
     with failures("memory", str(path)):
         try:
-            return read_text(context.guard, "memory", str(path), context.settings.tools.read_bytes).text
+            return read_text(guard, "memory", str(path), context.settings.tools.read_bytes).text
         except (FileNotFoundError, NotADirectoryError):
             return None
 

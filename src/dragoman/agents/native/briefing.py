@@ -1,0 +1,80 @@
+"""What an agent is told of its place: the folder, the person, what is to be known there, and the skills in use.
+
+Read anew for each step, from whoever knows: so an edited file, or a skill that was switched off, counts from the next
+step on. What nobody knows is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date, datetime
+from pathlib import Path
+
+import msgspec
+
+from dragoman.hub.log import SessionLog
+from dragoman.hub.skills import Skill, Skills
+from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
+
+from .calls import Place
+from .path_guard import PathGuard
+
+MEMORY = Path(".agent") / "AGENT.md"
+"""What the project wants every agent to know, below the project's folder."""
+
+MEMORY_LIMIT = 32_000
+"""Bytes of it that go into the prompt, where no configuration service reads it."""
+
+
+class Briefing(msgspec.Struct, frozen=True, kw_only=True):
+    """See the module. ``memory`` says itself whose it is; ``skills`` are those that an agent here may load."""
+
+    cwd: Path
+    today: date
+    user_name: str | None = None
+    knowledge_cutoff: str | None = None
+    memory: str | None = None
+    skills: tuple[Skill, ...] = ()
+
+
+class Briefings:
+    """Makes them for one session. Without ``skills`` there are none; without ``configs`` the project's memory is all
+    that is to be known."""
+
+    def __init__(
+        self, session: SessionLog, place: Place, skills: Skills | None, configs: WorkspaceConfigs | None
+    ) -> None:
+        self._session = session
+        self._place = place
+        self._skills = skills
+        self._configs = configs
+
+    async def read(self) -> Briefing:
+        """What holds now."""
+        cwd = self._place.cwd
+        config = await self._configs.read(cwd) if self._configs is not None else None
+        return Briefing(
+            cwd=cwd,
+            today=datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date(),
+            user_name=config.user_name if config is not None else None,
+            knowledge_cutoff=config.knowledge_cutoff if config is not None else None,
+            memory=await self._memory(config),
+            skills=await self._skills.in_use(cwd) if self._skills is not None else (),
+        )
+
+    async def _memory(self, config: WorkspaceConfig | None) -> str | None:
+        if config is not None:
+            return config.memory
+        memory = await asyncio.to_thread(project_memory, self._place.guard, self._place.roots[0])
+        return f"What this project wants you to know ({MEMORY}):\n\n{memory}" if memory is not None else None
+
+
+def project_memory(guard: PathGuard, root: Path) -> str | None:
+    """The project's memory file, cut to its limit; None where there is none, or it leads out of the project. Blocks."""
+    try:
+        with guard.open_file("memory", str(root / MEMORY)) as file:
+            data = file.read(MEMORY_LIMIT + 1)
+    except OSError:  # the guard's refusals are such too
+        return None
+    text = data[:MEMORY_LIMIT].decode(errors="replace").strip()
+    return (text + "\n[cut here]" if len(data) > MEMORY_LIMIT else text) or None
