@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -90,15 +91,20 @@ async def test_a_server_that_is_gone_fails_its_calls_and_is_found_again(tmp_path
             assert text_of(ends(facts)[0]) == "three"
 
 
-async def test_nobody_at_the_url_is_said_without_what_it_carries(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_nobody_at_the_url_is_said_without_what_it_carries(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, transport: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
     url = f"http://user:pass-word@127.0.0.1:{free_port()}/mcp?key=very-secret"
-    async with mcp_hub(tmp_path, Configs(at(url, headers={"Authorization": "Bearer hidden-token"}))) as hub:
+    headers = {"Authorization": "Bearer hidden-token"}
+    async with mcp_hub(tmp_path, Configs(at(url, transport=transport, headers=headers))) as hub:
         session = await hub.session()
         facts = await hub.turn(session, script("say all the same"))
         assert outcome(facts) == "completed"
         (line,) = lines(facts)
         assert line.startswith("[MCP] Failed to connect to web after 1 attempts: ")
-        written = "".join(map(str, await hub.facts(session)))
+        written = "".join(map(str, await hub.facts(session))) + caplog.text
         assert not [secret for secret in ("pass-word", "very-secret", "hidden-token") if secret in written]
 
 

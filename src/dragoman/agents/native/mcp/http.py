@@ -32,8 +32,8 @@ _WAITING = 1024
 @asynccontextmanager
 async def reached(entry: McpServer, settings: McpSettings) -> AsyncGenerator[tuple[Any, Any], None]:
     """The streams of a server at a URL. Whatever a transport raises comes through, in groups too."""
-    outgoing, waiting = anyio.create_memory_object_stream[Any](_WAITING)
     async with _transport(entry, settings) as (incoming, into):
+        outgoing, waiting = anyio.create_memory_object_stream[Any](_WAITING)
         # A transport takes nothing more while a server does not answer: whoever cancels a call is not to wait for that.
         forwarding = asyncio.create_task(_forward(waiting, into))
         try:
@@ -41,6 +41,8 @@ async def reached(entry: McpServer, settings: McpSettings) -> AsyncGenerator[tup
         finally:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
+            outgoing.close()
+            waiting.close()
 
 
 async def _forward(waiting: Any, into: Any) -> None:

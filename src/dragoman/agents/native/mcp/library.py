@@ -27,4 +27,6 @@ def _load() -> Connect:
     # What it logs quotes what servers say and where they are; what matters of that is said by us.
     for name in ("mcp", "client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("httpx2", "httpcore2"):  # below that they write down whole URLs, and headers
+        logging.getLogger(name).setLevel(logging.WARNING)
     return connect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -85,6 +85,11 @@ class Pipes:
                 return
         self._problem = f"it printed {rubbish} lines that are no messages of MCP"
 
+    def close(self) -> None:
+        """Let go of the streams, whoever else did so before."""
+        for stream in (self._sink, self.incoming, self.outgoing, self._source):
+            stream.close()
+
     async def write(self) -> None:
         """Tell the program what is sent, at the pace at which it reads."""
         async with self._source:
@@ -97,21 +102,29 @@ class Pipes:
 
 
 @asynccontextmanager
+async def _talking(pipes: Pipes) -> AsyncGenerator[Pipes, None]:
+    """The same, with both directions open."""
+    tasks = [asyncio.create_task(pipes.read()), asyncio.create_task(pipes.write())]
+    try:
+        yield pipes
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        pipes.close()
+
+
+@asynccontextmanager
 async def piped(entry: McpServer, spawning: Spawning, settings: McpSettings) -> AsyncGenerator[Pipes, None]:
     """An entry's program, running; when this is left, nothing of it is. Raises ``InvalidRequest``, ``LimitReached``."""
     given = await asyncio.to_thread(prepared, entry, spawning)
     program = Program(given, spawning, longest_line=settings.message_bytes)
-    tasks: list[asyncio.Task[None]] = []
-    left: list[int] = []
+    left: Sequence[int] = ()
     try:
         await program.open()
-        pipes = Pipes(program, settings.message_bytes)
-        tasks = [asyncio.create_task(pipes.read()), asyncio.create_task(pipes.write())]
-        yield pipes
+        async with _talking(Pipes(program, settings.message_bytes)) as pipes:
+            yield pipes
     finally:
-        left.extend(await settled(program.end()))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        left = await settled(program.end())
     if left:
         raise LinkFailed(f"of its program processes {', '.join(map(str, left))} could not be ended", lost=True)
