@@ -115,6 +115,16 @@ async def test_without_a_server_keys_are_kept_in_the_data_folder(tmp_path: Path)
     assert {line.split()[0]: line.split()[1] for line in said.splitlines()}["xai"] == "-"
 
 
+async def test_without_a_server_a_sign_in_is_kept_in_the_data_folder(tmp_path: Path) -> None:
+    nobody = dict.fromkeys(("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"))
+    code, said, _ = await dragoman(tmp_path, "providers", "sign-in", "claude-code", **nobody, HOME=str(tmp_path))
+    assert code == 0
+    assert said.splitlines()[0] == "Run Claude Code sign-in in a terminal, then continue. (claude setup-token)"
+    kept = json.loads((tmp_path / "own" / "keys" / "providers.json").read_text())
+    assert kept["sign_ins"] == {"claude-code": "oauth_pending"}
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
+
+
 async def test_a_key_kept_without_a_server_is_there_for_the_next_one(tmp_path: Path) -> None:
     server = Served(tmp_path)
     data = str(tmp_path / "data")

@@ -31,7 +31,7 @@ async def rig(tmp_path: Path, store: KeyStore) -> AsyncIterator[Rig]:
     directory = ProviderDirectory(
         NativeSettings(local_servers=(), verify_seconds=0.5),
         store,
-        environment={"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"},
+        environment={"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "PATH": "/nowhere"},
     )
     made = Rig(tmp_path, providers=directory)
     await made.start()
@@ -135,3 +135,33 @@ async def test_at_a_terminal_the_key_is_asked_for_and_not_shown(rig: Rig, store:
     os.close(ours)
     assert SECRET.encode() not in shown
     assert store.get("xai") == SECRET
+
+
+async def test_signing_in_says_what_to_do_and_what_the_program_says(rig: Rig, store: KeyStore) -> None:
+    code, said, err = await dragoman(rig, "sign-in", "codex-cli")
+    assert (code, err) == (1, "")
+    assert said.splitlines() == [
+        "Run Codex CLI sign-in, then continue. (codex login)",
+        "[auth] running: codex login",
+        '[auth] Executable not found in $PATH: "codex"',
+        'OAuth sign-in failed: Executable not found in $PATH: "codex"',
+    ]
+    code, said, _ = await dragoman(rig, "sign-in", "claude-code")
+    assert code == 0
+    assert said.splitlines()[-1].startswith("Claude Code OAuth requires a terminal TTY.")
+    assert store.mode("claude-code") == "oauth_pending"
+    assert await dragoman(rig, "forget", "claude-code") == (0, "the key of claude-code is removed\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("sign-in",), "whose key"),
+        (("sign-in", "openai"), "openai takes a key (dragoman providers key)"),
+        (("sign-in", "nobody"), "nobody is not known"),
+    ],
+)
+async def test_what_cannot_be_signed_in_to_is_said(rig: Rig, words: tuple[str, ...], says: str) -> None:
+    code, said, err = await dragoman(rig, *words)
+    assert (code, said) == (2, "")
+    assert says in err

@@ -85,9 +85,10 @@ def build_parser() -> Parser:
     providers.add_argument(
         "action",
         nargs="?",
-        choices=("list", "key", "forget"),
+        choices=("list", "key", "sign-in", "forget"),
         default="list",
-        help="list them (the default); keep the key of one, read from a prompt or standard input; forget it",
+        help="list them (the default); keep the key of one, read from a prompt or standard input; sign in to one by "
+        "its own program; forget a key or a sign-in",
     )
     providers.add_argument("name", nargs="?", metavar="NAME", help="a provider, or brave or exa for web search")
     providers.add_argument("more", nargs="*", help=argparse.SUPPRESS)  # taken, so that no error repeats a key

@@ -1,5 +1,5 @@
-"""``dragoman providers``: which model providers there are, and their keys: a server's, or where none runs those of the
-data folder.
+"""``dragoman providers``: which model providers there are, their keys, and signing in: a server's, or where none runs
+those of the data folder.
 
 A key is never taken from the command line, where other programs could read it.
 """
@@ -31,7 +31,7 @@ Entry = dict[str, Any]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them, or keep or remove one key."""
+    """List them, keep or remove one key, or sign in to one."""
     action, name = arguments.action, arguments.name
     if arguments.more:
         return complain("providers: a key is not taken from the command line, but from a prompt or standard input")
@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         return complain("providers list takes no name") if name is not None else _list(arguments)
     if name is None:
         return complain(f"providers {action}: whose key? (dragoman providers lists the names)")
-    return _forget(name, arguments) if action == "forget" else _keep(name, arguments)
+    work = {"forget": _forget, "sign-in": _sign_in}.get(action, _keep)
+    return work(name, arguments)
 
 
 class Shop(Protocol):
@@ -52,7 +53,16 @@ class Shop(Protocol):
         """Keep a key."""
 
     async def forget(self, name: str) -> bool:
-        """Remove a key; False when none was kept."""
+        """Remove a key or a sign-in; False when none was kept."""
+
+    async def ways(self, name: str) -> list[Entry]:
+        """How one can be signed in to; nothing for one that is not known."""
+
+    async def begin(self, name: str, way: str) -> Entry:
+        """What a person is to do for that."""
+
+    async def sign_in(self, name: str, way: str, tell: Callable[[str], None]) -> Entry:
+        """Sign in, which may wait for a person; ``ok`` and ``message``. ``tell`` gets what the program says."""
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -93,6 +103,23 @@ def _forget(name: str, arguments: argparse.Namespace) -> int:
     return _at_a_shop(work, arguments)
 
 
+def _sign_in(name: str, arguments: argparse.Namespace) -> int:
+    async def work(shop: Shop) -> int:
+        ways = await shop.ways(name)
+        way = next((way["id"] for way in ways if way["type"] == "oauth"), None)
+        if way is None:
+            known = "takes a key (dragoman providers key)" if ways else "is not known (dragoman providers lists them)"
+            return complain(f"providers sign-in: {printable(name)} {known}")
+        challenge = await shop.begin(name, way)
+        command = challenge.get("command") or challenge.get("url") or ""
+        print(printable(f"{challenge['instructions']} ({command})"))
+        done = await shop.sign_in(name, way, lambda line: print(printable(line), flush=True))
+        print(printable(done["message"]))
+        return 0 if done["ok"] else 1
+
+    return _at_a_shop(work, arguments)
+
+
 def _at_a_shop(work: Callable[[Shop], Awaitable[int]], arguments: argparse.Namespace) -> int:
     async def at_the_server(server: Reach) -> int:
         return await work(Served(server))
@@ -116,10 +143,11 @@ class Served:
     """The providers of a server."""
 
     def __init__(self, server: Reach) -> None:
+        self._server = server
         self._http = server.http
 
     async def catalogue(self, *, verify: bool) -> tuple[list[Entry], list[Entry]]:
-        """As ``Shop``; all three raise ``ClientError``."""
+        """As ``Shop``; all raise ``ClientError``."""
         entries = (await self._http.get("/providers"))["providers"]
         return entries, (await self._http.post("/providers/status", verify=verify))["statuses"]
 
@@ -130,6 +158,22 @@ class Served:
     async def forget(self, name: str) -> bool:
         """As ``Shop``."""
         return bool((await self._http.delete(_path(name)))["removed"])
+
+    async def ways(self, name: str) -> list[Entry]:
+        """As ``Shop``."""
+        return list((await self._http.get("/providers/auth"))["methods"].get(name, ()))
+
+    async def begin(self, name: str, way: str) -> Entry:
+        """As ``Shop``."""
+        challenge: Entry = await self._http.post(f"/providers/{quote(name, safe='')}/sign-in", method=way)
+        return challenge
+
+    async def sign_in(self, name: str, way: str, tell: Callable[[str], None]) -> Entry:
+        """As ``Shop``. Over a socket: what the program says comes while it runs."""
+        from dragoman.client.hub import HubClient  # noqa: PLC0415  needed for this alone
+
+        async with HubClient(self._server.url, token=self._server.token) as client:
+            return await client.finish_sign_in(name, way, tell)
 
 
 def line(entry: Entry, status: Entry) -> str:

@@ -60,6 +60,7 @@ class HubClient:
         self._followings: dict[str, Following] = {}
         self._attachments: dict[str, Attachment] = {}
         self._offers: dict[str, Offer] = {}
+        self._sign_ins: dict[str, Callable[[str], None]] = {}
         self._rows: Callable[[Message], None] | None = None
         self._timers: set[asyncio.TimerHandle] = set()
 
@@ -109,8 +110,9 @@ class HubClient:
 
     # Asking
 
-    async def request(self, op: str, *, again: bool = False, **fields: Any) -> Message:
-        """Send one message and return its answer. Waits for a connection if there is none.
+    async def request(self, op: str, *, again: bool = False, within: float | None = None, **fields: Any) -> Message:
+        """Send one message and return its answer, which must come ``within`` so many seconds, else the options'
+        ``answer_limit``. Waits for a connection if there is none.
 
         ``again`` says that it may be repeated after a cut; otherwise a cut before the answer raises
         ``ConnectionLost``. Raises ``Refused``, ``Denied``, ``TimeoutError``.
@@ -127,7 +129,7 @@ class HubClient:
 
         number = self._connection.ask({"op": op, **fields}, again=again, answered=answered, lost=lost)
         try:
-            async with asyncio.timeout(self.options.answer_limit):
+            async with asyncio.timeout(self.options.answer_limit if within is None else within):
                 answer = await future
         finally:
             self._connection.forget(number)
@@ -203,6 +205,28 @@ class HubClient:
     async def forget_key(self, provider: str) -> bool:
         """Remove it; False when there was none."""
         return bool((await self.request("forget_key", provider=provider))["removed"])
+
+    async def auth_methods(self) -> dict[str, list[Message]]:
+        """How each provider can be signed in to: each way with ``id``, ``type``, ``label``, ``oauth_mode``."""
+        found: dict[str, list[Message]] = (await self.request("auth_methods", again=True))["methods"]
+        return found
+
+    async def begin_sign_in(self, provider: str, method: str) -> Message:
+        """What the person is to do: ``method``, ``instructions``, and a ``command`` or a ``url``."""
+        return await self.request("begin_sign_in", again=True, provider=provider, method=method)
+
+    async def finish_sign_in(
+        self, provider: str, method: str, tell: Callable[[str], None], *, code: str | None = None, limit: float = 600.0
+    ) -> Message:
+        """Sign in, which may wait ``limit`` seconds for a person; ``ok``, ``mode``, ``message``.
+
+        ``tell`` is given what the provider's program says meanwhile.
+        """
+        self._sign_ins[provider] = tell
+        try:
+            return await self.request("finish_sign_in", within=limit, provider=provider, method=method, code=code)
+        finally:
+            self._sign_ins.pop(provider, None)
 
     def workspace(self, session: str) -> Workspace:
         """What surrounds that session: checkpoints of its folder, skills, and slash commands."""
@@ -327,6 +351,8 @@ class HubClient:
             offer.received(message)
         elif kind == "session":
             self._row({name: value for name, value in message.items() if name != "type"})
+        elif kind == "sign_in_line":
+            self._sign_ins.get(message["provider"], _ignore)(message["line"])
         elif kind in ("gone", "error"):
             self._on_problem(message, session)
 

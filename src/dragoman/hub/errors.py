@@ -86,7 +86,7 @@ class NotRunning(HubError):
 
 
 class AlreadyRunning(HubError):
-    """The executor is live: it cannot be started twice."""
+    """It runs: an executor cannot be started twice, nor a sign-in."""
 
     code = "already_running"
 

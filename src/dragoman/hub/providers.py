@@ -1,4 +1,4 @@
-"""The Providers port: what dialects may ask about model providers, and tell of their keys.
+"""The Providers port: what dialects may ask about model providers, and tell of their keys and of signing in.
 
 Implemented by the native agent, handed to dialects by the composition. A key goes in here and never comes out
 (invariant 10).
@@ -6,6 +6,7 @@ Implemented by the native agent, handed to dialects by the composition. A key go
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 import msgspec
@@ -93,4 +94,25 @@ class Providers(Protocol):
         """Keep a key; returns once it is on disk. Raises ``InvalidRequest``, ``StorageUnavailable``."""
 
     async def forget_key(self, provider: str) -> bool:
-        """Remove a stored key; False when there was none. Raises as ``set_key``."""
+        """Remove a stored key and sign-in; False when there was neither. Raises as ``set_key``."""
+
+    def auth_methods(self) -> Mapping[str, tuple[AuthMethod, ...]]:
+        """The ways to sign in, by provider, in the catalogue's order; those that need nothing are left out."""
+
+    async def begin_sign_in(self, provider: str, method: str) -> AuthChallenge:
+        """What the person is to do, for a method of the type ``oauth``; nothing is kept.
+
+        Raises ``InvalidRequest`` in the words of the coworker seed (``missing/invalid provider``, ``missing/invalid
+        methodId``, ``unknown methodId``); ``Unsupported`` for a method that is a key.
+        """
+
+    async def finish_sign_in(
+        self, provider: str, method: str, code: str | None = None, *, tell: Callable[[str], None]
+    ) -> AuthResult:
+        """Sign in, which may wait for a person; returns once what came of it is on disk. That it failed is no error.
+
+        ``tell`` is given what the provider's program says meanwhile, line by line. It is for who asked, and for nobody
+        else: it may hold addresses and codes (invariant 10). When cancelled, the program is ended. Raises
+        ``InvalidRequest`` as ``begin_sign_in``; ``AlreadyRunning`` while somebody signs in there;
+        ``StorageUnavailable``.
+        """

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.native.delegates.port import Delegate
 from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.providers.port import Provider, Spent
 from dragoman.agents.native.providers.scripted import HEAD, Scripted
@@ -30,6 +31,8 @@ class Given(msgspec.Struct, frozen=True):
     provider_id: str
     model: str
     make: Callable[[], Provider]
+    delegate: Callable[[], Delegate] | None = None
+    find_key: Callable[[], str | None] = lambda: None
 
 
 class OneModel:

@@ -12,11 +12,9 @@ from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import InvalidRequest, Unsupported
 from dragoman.hub.events import (
     Answer,
-    DecisionOpened,
     DecisionResolved,
     DecisionRevised,
     LogWritten,
-    Option,
     Problem,
     PromptSubmitted,
     SettingsChanged,
@@ -30,12 +28,14 @@ from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
 from .briefing import Briefings
 from .calls import CallRunner, Place
 from .compaction import Compactor
+from .delegates.port import Delegate
+from .delegates.turn import DelegatedTurn
 from .history import Conversation
 from .mcp.servers import McpServers
-from .modes import MODES
 from .path_guard import PathGuard
 from .permits import Permits
-from .preference import preference
+from .plans import mode_after, plan_decision
+from .preference import Preference, preference
 from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of
@@ -59,6 +59,14 @@ class Chosen(Protocol):
     @property
     def make(self) -> Callable[[], Provider]:
         """The adapter, with the key of the moment. Raises ``ProviderFailed``."""
+
+    @property
+    def delegate(self) -> Callable[[], Delegate] | None:
+        """The program that runs the whole turn, where the provider is one; ``make`` is not called then."""
+
+    @property
+    def find_key(self) -> Callable[[], str | None]:
+        """The key that such a program is to be given, or None where it signs in by itself."""
 
 
 class Models(Protocol):
@@ -143,13 +151,32 @@ class NativeAgent:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
         async with self._shortening:
             try:
-                model = await self._model()
+                runner = await self._runner(turn)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
             await self._tell_problems(turn)
-            return await self._loop(turn, model).run()
+            return await runner.run()
+
+    async def _runner(self, turn: TurnContext) -> TurnLoop | DelegatedTurn:
+        """What runs this turn: our own loop with a model, or a program."""
+        wanted = await self._wanted()
+        chosen = await self._chosen(wanted)
+        if chosen.delegate is not None:
+            return self._delegated(turn, chosen, chosen.delegate())
+        return self._loop(turn, await self._model(chosen, wanted))
+
+    def _delegated(self, turn: TurnContext, chosen: Chosen, delegate: Delegate) -> DelegatedTurn:
+        return DelegatedTurn(
+            turn,
+            self._conversation,
+            delegate,
+            chosen.model,
+            place=self._place(),
+            find_key=chosen.find_key,
+            settings=self._settings,
+        )
 
     def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
@@ -166,7 +193,12 @@ class NativeAgent:
         session = self._session
         async with self._shortening:
             try:
-                model = await self._model()
+                wanted = await self._wanted()
+                chosen = await self._chosen(wanted)
+                if chosen.delegate is not None:
+                    name = chosen.provider_id
+                    raise InvalidRequest(f"{name} keeps a conversation of its own, and shortens it by itself")
+                model = await self._model(chosen, wanted)
             except ProviderFailed as failure:
                 raise InvalidRequest(str(failure)) from failure
             await session.durable(session.head, limit=session.limits.ack_seconds)
@@ -177,9 +209,14 @@ class NativeAgent:
             if not await compactor.compact(messages, window=model.window, tokens=tokens, reason="manual"):
                 raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
 
-    async def _model(self) -> Model:
-        wanted = preference(self._session.state.settings, await self._config())
-        chosen = await self._models.choose(wanted.provider, wanted.model)
+    async def _wanted(self) -> Preference:
+        """What the session's settings, and its folder's configuration, ask for."""
+        return preference(self._session.state.settings, await self._config())
+
+    async def _chosen(self, wanted: Preference) -> Chosen:
+        return await self._models.choose(wanted.provider, wanted.model)
+
+    async def _model(self, chosen: Chosen, wanted: Preference) -> Model:
         name = chosen.provider_id
         window = await self._models.context_window(name, chosen.model) or self._settings.context.window
         return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost), wanted.subagent_model)
@@ -218,38 +255,19 @@ class _Presenter:
         self._turn = turn
 
     async def present(self, plan: str, context: ToolContext) -> str:
-        opened = DecisionOpened(
-            decision=self._turn.session.ids(),
-            kind="plan",
-            text=plan,
-            turn=context.turn,
-            call=context.call,
-            tool=PresentPlan.name,
-            options=(
-                Option("Accept, and ask me before each edit", "mode:ask"),
-                Option("Accept, and edit without asking", "mode:accept_edits"),
-                Option("Go on planning", "deny"),
-            ),
+        opened = plan_decision(
+            self._turn.session.ids(), plan, turn=context.turn, call=context.call, tool=PresentPlan.name
         )
         try:
             answer = await self._turn.decide(opened)
         except DecisionClosed as closed:
             raise ToolDenied("Nobody answered; the plan is not accepted.") from closed
-        mode = _mode_after(answer, opened)
+        mode = mode_after(answer, opened)
         if mode is None:
             said = f" They said: {answer.text}" if answer.text else ""
             return f"The plan is not accepted.{said} Go on planning."
         context.record(SettingsChanged(changes={"mode": mode}))
         return f"The plan is accepted. You are out of plan mode: do it now. {answer.text or ''}".strip()
-
-
-def _mode_after(answer: Answer, opened: DecisionOpened) -> str | None:
-    """The mode that an accepted plan is carried out in; None when it was not accepted."""
-    if answer.option is not None and answer.option <= len(opened.options):
-        value = opened.options[answer.option - 1].value or ""
-        return value.removeprefix("mode:") if value.startswith("mode:") else None
-    wanted = answer.values.get("mode")
-    return (wanted if wanted in MODES and wanted != "plan" else "ask") if answer.accept else None
 
 
 def _text(value: object) -> str | None:

@@ -23,6 +23,7 @@ from dragoman.hub.events import (
     MessageAdded,
     PromptSubmitted,
     PromptTaken,
+    StepEnded,
     StepStarted,
     ToolCalled,
     ToolEnded,
@@ -41,7 +42,17 @@ NO_RESULT = "The call was cut off; it is not known whether it had any effect."
 LONGEST_NAME = 64
 """Characters of a tool's name that every provider takes."""
 
+_NOTES = frozenset(ENDINGS.values())
+
 _UNSPEAKABLE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A program's own conversation: its id, what its last step said of it, and how much of this one it knows."""
+
+    agent_session: str
+    metadata: dict[str, Json]
+    entries: int
 
 
 class _Answer:
@@ -77,6 +88,8 @@ class Conversation:
         self._open_calls: dict[str, _Answer] = {}
         self._current: _Answer | None = None
         self._compacting = 0
+        self._asked: str | None = None
+        self._known: dict[str, Known] = {}
 
     def take(self, events: Iterable[Event]) -> None:
         """Fold events in."""
@@ -89,6 +102,21 @@ class Conversation:
     def messages(self) -> tuple[Message, ...]:
         """The conversation as a provider may be given it; users' messages in a row are joined."""
         return _joined(self._entries)
+
+    def known(self, provider: str) -> Known | None:
+        """The own conversation of the program that is this provider, if it may go on with it."""
+        return self._known.get(provider)
+
+    def unknown_to(self, provider: str | None, *, before: int) -> tuple[Message, ...]:
+        """What that program does not know yet, but for the newest ``before`` prompts; all of it to one that is None.
+
+        How its own turns ended it saw itself.
+        """
+        known = self._known.get(provider) if provider is not None else None
+        entries = self._entries[known.entries if known else 0 : len(self._entries) - before]
+        if known and all(isinstance(entry, UserMessage) and entry.text in _NOTES for entry in entries):
+            return ()
+        return _joined(entries)
 
     # What each fact does to it
 
@@ -109,8 +137,18 @@ class Conversation:
         self._current = None
 
     def _step(self, fact: StepStarted) -> None:
+        self._asked = fact.provider
         self._current = _Answer(fact.provider)
         self._entries.append(self._current)
+
+    def _step_ended(self, fact: StepEnded) -> None:
+        """A program that runs whole turns says which conversation of its own it is in."""
+        said = fact.provider_metadata
+        if self._asked is None or not isinstance(said, dict):
+            return
+        name = said.get("agent_session")
+        if isinstance(name, str):
+            self._known[self._asked] = Known(name, said, len(self._entries))
 
     def _added(self, fact: MessageAdded) -> None:
         if fact.role in ("user", "system"):
@@ -170,6 +208,7 @@ class Conversation:
         """Put these messages in place of all that was known."""
         self._entries, self._current = [], None
         self._open_calls.clear()
+        self._known.clear()
         for message in messages:
             if isinstance(message, UserMessage):
                 self._entries.append(message)
@@ -245,6 +284,7 @@ _FOLDS: dict[type, Callable[[Conversation, Any], None]] = {
     TurnStarted: Conversation._turn_started,
     PromptTaken: Conversation._prompt_taken,
     StepStarted: Conversation._step,
+    StepEnded: Conversation._step_ended,
     MessageAdded: Conversation._added,
     ToolCalled: Conversation._called,
     ToolEnded: Conversation._ended,

@@ -94,7 +94,7 @@ class Permits:
         mode = self.mode
         if mode == "plan":
             raise ToolDenied(_PLAN)
-        steers = _steers_git(path)
+        steers = steers_git(path)
         grant = f"{EDITS}({path})" if steers else EDITS
         if mode == "all" or (mode == "accept_edits" and not steers) or self._granted(grant):
             return
@@ -168,7 +168,7 @@ class Permits:
             raise ToolDenied(f"Nobody could be asked: {problem}") from problem
 
 
-def _steers_git(path: str) -> bool:
+def steers_git(path: str) -> bool:
     """Whether git takes this file's word for what to run: editing it is as good as running a command."""
     return not _GITS_OWN.isdisjoint(path.casefold().split("/"))
 

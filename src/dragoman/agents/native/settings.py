@@ -93,6 +93,51 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """For one ``glob`` or ``grep``."""
 
 
+class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Programs that run whole turns with tools of their own (``[native.delegates]``). Times are seconds."""
+
+    claude: str = "claude"
+    """Claude Code, which is the provider ``claude-code``: a name along the PATH, or a full path."""
+
+    codex: str = "codex"
+    """Codex, which is the provider ``codex-cli``: a name along the PATH, or a full path."""
+
+    pass_environment: tuple[str, ...] = ()
+    """Variables of the server's environment that these programs get beside those they need: ``AWS_PROFILE``."""
+
+    trust_folders: bool = False
+    """Whether a folder's own settings for these programs count though nobody trusted the folder in the program itself.
+    They run programs unasked (hooks, servers), and whoever wrote the folder wrote them."""
+
+    start_seconds: float = 60.0
+    """For a program to say its first word; one that does not has failed."""
+
+    silence_seconds: float = 1800.0
+    """A round in which a program says nothing for so long, and waits for nobody's answer, has failed. Its tools may
+    take long, and it need not tell of them."""
+
+    end_seconds: float = 5.0
+    """For a program to end by itself once it was told that nothing more comes; then it is ended."""
+
+    sign_in_seconds: float = 300.0
+    """For a person to sign in at a program, once that was begun here."""
+
+    probe_seconds: float = 20.0
+    """For a program to say whether it is signed in."""
+
+    line_bytes: int = 16 * 1024 * 1024
+    """Length of one line that a program says; a longer one is left out."""
+
+    transcript_chars: int = 60_000
+    """Characters of the earlier conversation that a program is told of, where it did not have that itself."""
+
+    result_chars: int = 100_000
+    """Characters of what one of its tools gave that are kept."""
+
+    ending: KillSchedule = KillSchedule()
+    """When to become ruder to a program that is to end."""
+
+
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One provider beside, or in place of, a built-in one (``[native.providers.NAME]``)."""
 
@@ -156,6 +201,7 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     context: ContextLimits = ContextLimits()
     tools: ToolLimits = ToolLimits()
     mcp: McpSettings = McpSettings()
+    delegates: DelegateSettings = DelegateSettings()
     providers: dict[str, ProviderSettings] = {}
     """Providers by name; see below."""
     """Providers beside the built-in ones, or what is different about one of those, by name."""

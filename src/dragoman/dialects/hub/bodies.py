@@ -151,6 +151,21 @@ class KeyBody(Body, frozen=True, kw_only=True):
         return f"{type(self).__name__}(***)"
 
 
+class SignInBody(Body, frozen=True, kw_only=True):
+    """Which of a provider's ways to sign in: the ``id`` of one of the type ``oauth``."""
+
+    method: Name
+
+
+class SignInEndBody(SignInBody, frozen=True, kw_only=True):
+    """``code`` is what the provider showed the person, where it shows one: in no answer, no log, no ``repr``."""
+
+    code: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.method!r}, ***)"
+
+
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions; of more than ``limit`` the newest."""
 

@@ -25,7 +25,7 @@ from .commands import Commands
 from .errors import INTERNAL, Problem, check_json_bytes, invalid, problem_of
 from .frames import error_frame, frame, ok_frame, stream_error
 from .ops import RequestId
-from .replies import Empty, Hello, Limits
+from .replies import Empty, Hello, Limits, SignInLine
 from .ring import Ring
 from .streams import raw_input
 from .subscriptions import Subscriptions
@@ -113,6 +113,10 @@ class HubLink:
         """A session's row is new."""
         self.streams.row_changed(row)
         self.tools.row_changed(row)
+
+    def sign_in_line(self, request: RequestId, provider: str, line: str) -> None:
+        """What a provider's program says to who signs in there over this link."""
+        self._say(frame(SignInLine(request=request, provider=provider, line=line)))
 
     # In
 
@@ -252,6 +256,13 @@ _LATER: dict[type, Callable[[HubLink, Any], Awaitable[msgspec.Struct]]] = {
     ask.CheckProviders: lambda link, asked: link.commands.providers.status(link.principal, verify=asked.verify),
     ask.SetKey: lambda link, asked: link.commands.providers.set_key(link.principal, asked.provider, asked.key),
     ask.ForgetKey: lambda link, asked: link.commands.providers.forget_key(link.principal, asked.provider),
+    ask.ListAuthMethods: lambda link, _asked: link.commands.providers.auth_methods(link.principal),
+    ask.BeginSignIn: lambda link, asked: link.commands.providers.begin_sign_in(
+        link.principal, asked.provider, asked.method
+    ),
+    ask.FinishSignIn: lambda link, asked: link.commands.providers.finish_sign_in(
+        link.principal, asked.provider, asked.method, asked.code, partial(link.sign_in_line, asked.id, asked.provider)
+    ),
     ask.ResetHistory: lambda link, asked: link.commands.reset_history(link.principal, asked.session),
     ask.MergeHistory: lambda link, asked: link.commands.merge_history(link.principal, asked.session, asked),
     ask.Compact: lambda link, asked: link.commands.compact(link.principal, asked.session),

@@ -29,6 +29,8 @@ from .bodies import (
     ResizeBody,
     SettingsBody,
     SignalBody,
+    SignInBody,
+    SignInEndBody,
     StatusBody,
     TapeQuery,
     Whole,
@@ -264,6 +266,27 @@ class ForgetKey(Op, frozen=True, kw_only=True, tag="forget_key"):
     provider: Name
 
 
+class ListAuthMethods(Op, frozen=True, kw_only=True, tag="auth_methods"):
+    """How each provider can be signed in to."""
+
+
+class BeginSignIn(SignInBody, frozen=True, kw_only=True, tag_field="op", tag="begin_sign_in"):
+    """What is to be done to sign in."""
+
+    provider: Name
+    id: RequestId = None
+
+
+class FinishSignIn(SignInEndBody, frozen=True, kw_only=True, tag_field="op", tag="finish_sign_in"):
+    """Sign in; the provider's program runs meanwhile, and what it says comes to this link only."""
+
+    provider: Name
+    id: RequestId = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.provider!r}, {self.method!r}, ***)"
+
+
 ClientMessage = (
     Ping
     | List
@@ -301,6 +324,9 @@ ClientMessage = (
     | CheckProviders
     | SetKey
     | ForgetKey
+    | ListAuthMethods
+    | BeginSignIn
+    | FinishSignIn
     | ListCheckpoints
     | TakeCheckpoint
     | RestoreCheckpoint

@@ -31,6 +31,7 @@ SERVER_MESSAGES: tuple[type, ...] = (
     tell.StreamError,
     tell.Calls,
     tell.CallOver,
+    tell.SignInLine,
     tell.DeclaredTools,
     tell.Attached,
     tell.Followed,

@@ -1,12 +1,15 @@
-"""What a client may ask of model providers. A key goes in and never comes out (invariant 10)."""
+"""What a client may ask of model providers. A key goes in and never comes out, and what a sign-in says comes to who
+signs in, and to nobody else (invariant 10)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dragoman.hub.errors import NotPermitted, Unsupported
 from dragoman.hub.permissions import Principal, Right
-from dragoman.hub.providers import Providers
+from dragoman.hub.providers import AuthChallenge, AuthMethod, AuthResult, Providers
 
-from .replies import Empty, KeyForgotten, ProviderList, ProviderStatuses
+from .replies import AuthMethods, Empty, KeyForgotten, ProviderList, ProviderStatuses, WayToSignIn
 
 
 class ProviderCommands:
@@ -30,6 +33,19 @@ class ProviderCommands:
     async def forget_key(self, principal: Principal, provider: str) -> KeyForgotten:
         return KeyForgotten(await self._for(principal, Right.ADMIN).forget_key(provider))
 
+    async def auth_methods(self, principal: Principal) -> AuthMethods:
+        known = self._for(principal, Right.READ).auth_methods()
+        return AuthMethods({name: tuple(map(_shown, methods)) for name, methods in known.items()})
+
+    async def begin_sign_in(self, principal: Principal, provider: str, method: str) -> AuthChallenge:
+        return await self._for(principal, Right.ADMIN).begin_sign_in(provider, method)
+
+    async def finish_sign_in(
+        self, principal: Principal, provider: str, method: str, code: str | None, tell: Callable[[str], None]
+    ) -> AuthResult:
+        """``tell`` is given what the provider's program says, line by line."""
+        return await self._for(principal, Right.ADMIN).finish_sign_in(provider, method, code, tell=tell)
+
     def _for(self, principal: Principal, right: Right) -> Providers:
         """The providers, for whoever may do this to the server as a whole. Raises ``NotPermitted``, ``Unsupported``."""
         if right not in principal.rights or (principal.only is not None and right is not Right.READ):
@@ -37,3 +53,7 @@ class ProviderCommands:
         if self._providers is None:
             raise Unsupported("this server has no agent of its own that asks model providers")
         return self._providers
+
+
+def _shown(method: AuthMethod) -> WayToSignIn:
+    return WayToSignIn(method.id, method.type, method.label, method.oauth_mode)

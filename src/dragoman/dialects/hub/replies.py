@@ -61,6 +61,22 @@ class KeyForgotten(msgspec.Struct, frozen=True):
     removed: bool
 
 
+class WayToSignIn(msgspec.Struct, frozen=True):
+    """``type``: ``api`` for a key, ``oauth`` for a sign-in at the provider. ``oauth_mode``: ``auto``, or ``code`` where
+    the provider shows the person one that must be given here."""
+
+    id: str
+    type: str
+    label: str
+    oauth_mode: str | None
+
+
+class AuthMethods(msgspec.Struct, frozen=True):
+    """By provider, the best way first."""
+
+    methods: dict[str, tuple[WayToSignIn, ...]]
+
+
 class Followed(msgspec.Struct, frozen=True):
     """Events behind ``after`` follow; ``head`` is the newest now."""
 
@@ -251,6 +267,14 @@ class CallOver(msgspec.Struct, frozen=True, tag="call_over"):
 
     session: str
     call: str
+
+
+class SignInLine(msgspec.Struct, frozen=True, kw_only=True, tag="sign_in_line"):
+    """A line of what a provider's program says while this link signs in there with the request ``request``."""
+
+    request: RequestId
+    provider: str
+    line: str
 
 
 class Skipped(msgspec.Struct, frozen=True, tag="skipped"):

@@ -51,6 +51,7 @@ from .replies import (
     Typed,
 )
 from .route import Call, Route, on
+from .sign_in_routes import SIGN_IN_ROUTES
 from .views import Snapshot
 from .workspace_routes import WORKSPACE_ROUTES
 
@@ -217,6 +218,7 @@ ROUTES: tuple[Route, ...] = (
     on("POST", "/providers/status", "How they stand", _provider_status, ProviderStatuses, body=bodies.StatusBody),
     on("PUT", "/providers/{provider}/key", "Keep a provider's key", _set_key, Empty, body=bodies.KeyBody),
     on("DELETE", "/providers/{provider}/key", "Remove it", _forget_key, KeyForgotten),
+    *SIGN_IN_ROUTES,
     *WORKSPACE_ROUTES,
 )
 """Every route, below the dialect's root."""

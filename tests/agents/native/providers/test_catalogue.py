@@ -40,7 +40,8 @@ def test_the_first_three_are_as_their_clients_know_them() -> None:
 def test_the_order_is_remote_then_local_then_the_demonstration() -> None:
     entries = made(mine=ProviderSettings(base_url="http://10.0.0.5:9000/v1"))
     assert list(entries) == [
-        *("google", "openai", "anthropic", "openrouter", "groq", "mistral", "xai", "deepseek"),
+        *("google", "openai", "anthropic", "codex-cli", "claude-code"),
+        *("openrouter", "groq", "mistral", "xai", "deepseek"),
         "mine",
         *("ollama", "lmstudio", "vllm", "llamacpp"),
         "demonstration",

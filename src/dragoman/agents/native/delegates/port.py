@@ -14,6 +14,7 @@ import msgspec
 from dragoman.agents.native.calls import Place
 from dragoman.agents.native.modes import Mode
 from dragoman.agents.native.permits import Permits
+from dragoman.hub.events import Json
 from dragoman.hub.turns import TurnContext
 
 
@@ -21,9 +22,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One round of a turn that a delegate is given.
 
     ``text`` is what the person said, before it whatever the program does not know of the conversation yet.
-    ``agent_session`` is the program's own conversation to go on with, None to begin one. ``step`` is the number of the
-    first step that it may record. ``key`` is the provider's API key, where one is to be used in place of the program's
-    own sign-in.
+    ``agent_session`` is the program's own conversation to go on with, None to begin one; ``remembered`` is all that the
+    last ``step.ended.provider_metadata`` of that conversation said. ``step`` is the number of the first step that it
+    may record, ``calls`` the ids that calls of the session had before: an id means one call in the whole log. ``key``
+    is the provider's API key, where one is to be used in place of the program's own sign-in.
     """
 
     turn: TurnContext
@@ -34,8 +36,18 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     step: int
     agent_session: str | None = None
+    remembered: dict[str, Json] = {}
+    calls: frozenset[str] = frozenset()
     instructions: str | None = None
     key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<round of turn {self.turn.turn} from step {self.step} on>"  # not the key, wherever it is shown
+
+
+class ConversationLost(Exception):
+    """The program no longer has the conversation it was to go on with. Raised before anything of the round was
+    recorded; the round is run again as the beginning of a new one, with what was said so far."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -52,7 +64,8 @@ class Delegate(Protocol):
     """The provider's id: ``claude-code``, ``codex-cli``."""
 
     async def run(self, assignment: Assignment) -> Report:
-        """Run one round to its end. Raises ``ProviderFailed`` with the program's own words, ``TurnFailed``.
+        """Run one round to its end. Raises ``ProviderFailed`` with the program's own words, ``TurnFailed``,
+        ``ConversationLost``.
 
         Prompts that come in to steer reach the program where it can take them; what it did not take is left waiting.
         When cancelled it breaks the program off and ends every process of it before the cancellation propagates.

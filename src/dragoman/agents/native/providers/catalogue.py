@@ -19,10 +19,16 @@ from dragoman.hub.errors import InvalidRequest
 
 log = logging.getLogger("dragoman.providers")
 
-Api = Literal["openai-responses", "openai-chat", "anthropic", "google", "scripted", "demonstration"]
+Api = Literal["openai-responses", "openai-chat", "anthropic", "google", "scripted", "demonstration", "program"]
 
 DEMONSTRATION = "demonstration"
 """The provider that is no model: offline, and says so."""
+
+PROGRAM: Literal["program"] = "program"
+"""The API of those that are reached through a program of their own, which runs the whole turn."""
+
+_NOT_TO_CHOOSE = (DEMONSTRATION, PROGRAM)
+"""APIs that settings cannot name: nobody else speaks them."""
 
 SEARCH_SERVICES: dict[str, str] = {"brave": "BRAVE_API_KEY", "exa": "EXA_API_KEY"}
 """Services that the web search tool may use: no providers, but their keys are kept in the same place."""
@@ -54,11 +60,21 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is no model at all."""
         return self.api == DEMONSTRATION
 
+    @property
+    def delegate(self) -> bool:
+        """Whether a program of this machine runs its turns, with tools of its own."""
+        return self.api == PROGRAM
+
 
 def _remote(id_: str, name: str, base_url: str, models: tuple[str, ...], *env: str, **more: str) -> CatalogueEntry:
     fields: dict[str, str] = {"api": "openai-chat", "price_id": id_, **more}
     entry = {"id": id_, "name": name, "base_url": base_url, "models": models, "key_env": env, **fields}
     return msgspec.convert(entry, CatalogueEntry)
+
+
+def _program(id_: str, name: str, models: tuple[str, ...]) -> CatalogueEntry:
+    """One that signs in by itself: a key is used where one is kept for it."""
+    return CatalogueEntry(id=id_, name=name, api=PROGRAM, models=models, needs_key=False)
 
 
 def _local(id_: str, name: str, port: int) -> CatalogueEntry:
@@ -134,6 +150,15 @@ REMOTE: tuple[CatalogueEntry, ...] = (
 )
 """What is reached over the internet, with a key."""
 
+_VENDORS = 3
+"""The first so many of them made the APIs that others speak too."""
+
+PROGRAMS: tuple[CatalogueEntry, ...] = (
+    _program("codex-cli", "Codex CLI", ("gpt-5.3-codex", "gpt-5.2-codex", "gpt-5.2")),
+    _program("claude-code", "Claude Code", ("sonnet", "opus", "haiku")),
+)
+"""What is reached by a program of this machine, which runs whole turns."""
+
 LOCAL: tuple[CatalogueEntry, ...] = (
     _local("ollama", "Ollama", 11434),
     _local("lmstudio", "LM Studio", 1234),
@@ -162,8 +187,9 @@ def catalogue(settings: NativeSettings, environment: Mapping[str, str]) -> tuple
         raise InvalidRequest(f"native.providers.{DEMONSTRATION}: this one cannot be changed")
     built_in = [_changed(_moved(entry, environment), own.pop(entry.id, None)) for entry in REMOTE]
     local = [_changed(_moved_here(entry, environment), own.pop(entry.id, None)) for entry in LOCAL]
+    programs = [_changed(entry, own.pop(entry.id, None)) for entry in PROGRAMS]
     added = [_added(name, given) for name, given in own.items()]
-    return (*built_in, *added, *local, LAST)
+    return (*built_in[:_VENDORS], *programs, *built_in[_VENDORS:], *added, *local, LAST)
 
 
 def is_this_machine(url: str) -> bool:
@@ -234,6 +260,8 @@ def _changed(entry: CatalogueEntry, given: ProviderSettings | None) -> Catalogue
     """A built-in one as ``[native.providers.NAME]`` has it: only what is given there."""
     if given is None:
         return entry
+    if entry.delegate and (given.api or given.base_url or given.key_env):
+        raise InvalidRequest(f"native.providers.{entry.id}: a program knows itself where it goes, and with which key")
     api = _api(entry.id, given) if given.api else entry.api
     url = _base_url(entry.id, api, given) if given.base_url or api != entry.api else entry.base_url
     return msgspec.structs.replace(
@@ -275,15 +303,15 @@ def _can_be_found(api: Api, url: str) -> bool:
     return api.startswith("openai-") and is_this_machine(url)
 
 
-_CHECK_PATHS: dict[Api, str] = {entry.api: entry.check_path for entry in REMOTE[:3]}
+_CHECK_PATHS: dict[Api, str] = {entry.api: entry.check_path for entry in REMOTE[:_VENDORS]}
 
 
 def _api(name: str, given: ProviderSettings) -> Api:
     for api in get_args(Api):
-        if given.api == api and api != DEMONSTRATION:
+        if given.api == api and api not in _NOT_TO_CHOOSE:
             known: Api = api
             return known
-    known_apis = ", ".join(api for api in get_args(Api) if api != DEMONSTRATION)
+    known_apis = ", ".join(api for api in get_args(Api) if api not in _NOT_TO_CHOOSE)
     raise InvalidRequest(f"native.providers.{name}.api: {given.api!r} is none of {known_apis}")
 
 
@@ -298,7 +326,7 @@ def _base_url(name: str, api: Api, given: ProviderSettings) -> str:
     if api == "scripted":
         return ""
     if not given.base_url:
-        for entry in REMOTE[:3]:
+        for entry in REMOTE[:_VENDORS]:
             if entry.api == api:
                 return entry.base_url
         raise InvalidRequest(f"native.providers.{name}.base_url: say where it is")

@@ -11,13 +11,14 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dragoman.agents.native.settings import NativeSettings
 from dragoman.hub.clock import Clock, SystemClock
 from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.providers import ProviderEntry, ProviderStatus
+from dragoman.hub.providers import AuthChallenge, AuthMethod, AuthResult, ProviderEntry, ProviderStatus
 
 from .adapters import Adapters
 from .catalogue import SEARCH_SERVICES, Api, CatalogueEntry, catalogue, is_this_machine
@@ -26,19 +27,34 @@ from .local_servers import LocalServers
 from .model_lists import ModelLists
 from .port import Provider, ProviderFailed, Spent
 from .prices import Prices
+from .programs import Programs
 from .running import Running, placed_port, running
+from .sign_in import SignIns, Standing
 from .table import ADAPTERS, Adapter
+from .telling import message_of, no_key, not_running, shown
 from .verifying import Verification, Verifier
+
+if TYPE_CHECKING:
+    from dragoman.agents.native.delegates.port import Delegate
 
 log = logging.getLogger("dragoman.providers")
 
 
+def _no_key_needed() -> str | None:
+    return None
+
+
 class Chosen(msgspec.Struct, frozen=True):
-    """Who answers. ``make`` gives the adapter with the key of the moment: call it for each model call."""
+    """Who answers. ``make`` gives the adapter with the key of the moment: call it for each model call.
+
+    Where a program runs the whole turn, ``delegate`` gives it, and ``find_key`` the key that it is to be given, if any.
+    """
 
     provider_id: str
     model: str
     make: Callable[[], Provider]
+    delegate: Callable[[], Delegate] | None = None
+    find_key: Callable[[], str | None] = _no_key_needed
 
 
 class ProviderDirectory:
@@ -70,6 +86,8 @@ class ProviderDirectory:
         self._lists = ModelLists(seconds=settings.verify_seconds)
         self._verifier = Verifier(seconds=settings.verify_seconds, now=self._clock.now)
         self._adapters = Adapters(adapters, settings)
+        self._programs = Programs(settings, environment)
+        self._sign_ins = SignIns(settings, store, environment)
         self._prices = Prices()
         self._now = running(self._catalogue, ())
 
@@ -83,7 +101,7 @@ class ProviderDirectory:
     async def catalogue(self) -> tuple[ProviderEntry, ...]:
         now = await self._look()
         models = await asyncio.gather(*map(self._models, now.entries))
-        return tuple(map(_shown, now.entries, models))
+        return tuple(map(shown, now.entries, models))
 
     async def status(self, *, verify: bool = False) -> tuple[ProviderStatus, ...]:
         now = await self._look()
@@ -96,6 +114,25 @@ class ProviderDirectory:
     async def forget_key(self, provider: str) -> bool:
         self._check_has_key(provider)
         return await asyncio.to_thread(self._keys.store.forget, provider)
+
+    def auth_methods(self) -> Mapping[str, tuple[AuthMethod, ...]]:
+        entries = (entry for entry in self._now.entries if not entry.demonstration)
+        return {entry.id: self._sign_ins.methods(entry.id) for entry in entries}
+
+    async def begin_sign_in(self, provider: str, method: str) -> AuthChallenge:
+        self._check_signs_in(provider, method)
+        return self._sign_ins.begin(provider, method)
+
+    async def finish_sign_in(
+        self,
+        provider: str,
+        method: str,
+        code: str | None = None,  # noqa: ARG002  none of the programs wants one
+        *,
+        tell: Callable[[str], None],
+    ) -> AuthResult:
+        self._check_signs_in(provider, method)
+        return await self._sign_ins.finish(provider, method, tell)
 
     # For the agent
 
@@ -117,17 +154,23 @@ class ProviderDirectory:
         wanted = wanted or next(iter(await self._models(entry)), "")
         if not wanted:
             raise InvalidRequest(f"{entry.name} lists no models: say which one")
+        make = partial(self.provider, entry.id)
+        if entry.delegate:
+            await self._programs.load(entry.id)
+            return Chosen(entry.id, wanted, make, partial(self._programs.get, entry.id), partial(self._key_of, entry))
         await self._adapters.load(entry.api)
-        return Chosen(entry.id, wanted, partial(self.provider, entry.id))
+        return Chosen(entry.id, wanted, make)
 
     def provider(self, name: str) -> Provider:
         """The adapter of a provider, the same one as long as its key is. Raises as ``choose``."""
         entry = self._now.find(name)
         if entry is None:
             raise self._unknown(name)
+        if entry.delegate:
+            raise ProviderFailed(f"{entry.name} answers whole turns only")
         found = self._key(entry)
         if found.source == "missing":
-            raise _no_key(entry)
+            raise no_key(entry)
         return self._adapters.get(entry, found.key)
 
     def search_key(self, variable: str) -> str | None:
@@ -146,7 +189,8 @@ class ProviderDirectory:
         return told or await self._prices.context_window(self._price_id(provider), model)
 
     async def close(self) -> None:
-        """Give up every connection."""
+        """Give up every connection, and break off who is just signing in."""
+        await self._sign_ins.close()
         await self._adapters.close()
 
     # Inside
@@ -173,6 +217,14 @@ class ProviderDirectory:
         found = self._keys.find(entry.id, entry.key_env)
         return found if found.key is not None or entry.needs_key else FoundKey("none_needed")
 
+    def _key_of(self, program: CatalogueEntry) -> str | None:
+        """What a program is given: the key that is kept for it, else that of its maker, if it has no sign-in."""
+        if self._keys.store.mode(program.id) == "oauth":
+            return None
+        kept = self._keys.find(program.id, program.key_env).key
+        maker = self._now.find(self._programs.fallback(program.id) or "") if kept is None else None
+        return self._keys.find(maker.id, maker.key_env).key if maker is not None else kept
+
     async def _models(self, entry: CatalogueEntry) -> tuple[str, ...]:
         found = self._key(entry)
         if entry.models or entry.local or found.source == "missing":
@@ -187,7 +239,7 @@ class ProviderDirectory:
             return entry
         port = placed_port(name)
         if port in self._servers.ports:
-            raise _not_running(name, f"port {port}")
+            raise not_running(name, f"port {port}")
         raise self._unknown(name)
 
     def _unknown(self, name: str) -> InvalidRequest:
@@ -200,15 +252,15 @@ class ProviderDirectory:
         return model if named in ("", of) or (not of and model in entry.models) else ""
 
     async def _first(self, model: str, *, insist: bool) -> CatalogueEntry:
-        """The first that can be used; of those that have ``model``, if any has.
+        """The first that can be used; of those that have ``model``, if any has. A program is never taken unasked.
 
         Looks at this machine only where nobody else will do: who has a key should not wait for a port that hangs.
         """
-        away = [entry for entry in self._catalogue if not entry.local and not entry.demonstration]
+        away = [entry for entry in self._catalogue if not (entry.local or entry.demonstration or entry.delegate)]
         found = await self._having(away, model)
         if found is not None:
             return found
-        entries = (await self._look()).entries
+        entries = [entry for entry in (await self._look()).entries if not entry.delegate]
         found = await self._having(entries, model) or next((entry for entry in entries if model in entry.models), None)
         found = found or await self._having(entries, "")
         if found is None or (insist and found.demonstration):
@@ -225,17 +277,20 @@ class ProviderDirectory:
     def _problem(self, entry: CatalogueEntry) -> ProviderFailed | None:
         """Why this one cannot be used now."""
         if self._key(entry).source == "missing":
-            return _no_key(entry)
+            return no_key(entry)
         if entry.local and entry.id not in self._now.servers:
-            return _not_running(entry.name, entry.base_url)
+            return not_running(entry.name, entry.base_url)
         if entry.local and not entry.models:
             return ProviderFailed(f"{entry.name} has no models", cause="failed")
-        problem = self._adapters.problem(entry.api)
+        problem = self._programs.problem(entry.id) if entry.delegate else self._adapters.problem(entry.api)
         return ProviderFailed(f"{entry.name}: {problem}") if problem is not None else None
 
     async def _status(self, entry: CatalogueEntry, *, verify: bool) -> ProviderStatus:
         found = self._key(entry)
         problem = self._problem(entry)
+        standing = await self._sign_ins.standing(entry.id, verify=verify)
+        if standing is not None:
+            return self._program_status(entry, found, problem, standing, verified=verify)
         checked: Verification | None = None
         if found.key is not None and not entry.local:
             asked = self._verifier.verify(entry, found.key) if verify else None
@@ -246,9 +301,44 @@ class ProviderDirectory:
             ready=problem is None and not refused,
             verified=checked.verdict == "taken" if checked is not None else entry.id in self._now.servers,
             key=found.source,
-            message=_message(entry, found, problem, checked),
+            message=message_of(entry, found, problem, checked),
             checked_at=checked.at if checked is not None else self._clock.now(),
+            mode=self._keys.store.mode(entry.id),
         )
+
+    def _program_status(
+        self,
+        entry: CatalogueEntry,
+        found: FoundKey,
+        problem: ProviderFailed | None,
+        standing: Standing,
+        *,
+        verified: bool,
+    ) -> ProviderStatus:
+        """How a provider stands that is signed in to by a program: ``verified`` says that the program was asked."""
+        has_key = self._key_of(entry) is not None
+        message = standing.message
+        if problem is not None and not verified:
+            message = str(problem)
+        elif has_key and found.key is None:
+            message = f"{message} The key of {self._programs.fallback(entry.id)} is used."
+        return ProviderStatus(
+            id=entry.id,
+            ready=problem is None and (standing.signed_in or has_key),
+            verified=standing.verified,
+            key=found.source,
+            message=message,
+            checked_at=self._clock.now(),
+            mode=standing.mode,
+            account=standing.account,
+        )
+
+    def _check_signs_in(self, provider: str, method: str) -> None:
+        """Raise ``InvalidRequest`` for a provider that nobody can sign in to, and for no method at all."""
+        if provider not in self.auth_methods():
+            raise InvalidRequest("missing/invalid provider")
+        if not method:
+            raise InvalidRequest("missing/invalid methodId")
 
     def _check_has_key(self, name: str) -> None:
         entry = self._now.find(name)
@@ -260,39 +350,3 @@ class ProviderDirectory:
     def _price_id(self, provider: str) -> str | None:
         entry = self._now.find(provider)
         return None if entry is None or is_this_machine(entry.base_url) else entry.price_id
-
-
-def _shown(entry: CatalogueEntry, models: tuple[str, ...]) -> ProviderEntry:
-    return ProviderEntry(
-        id=entry.id,
-        name=entry.name,
-        models=models,
-        default_model=next(iter(models), None),
-        local=entry.local,
-        demonstration=entry.demonstration,
-    )
-
-
-def _no_key(entry: CatalogueEntry) -> ProviderFailed:
-    variable = f", or set {entry.key_env[0]}" if entry.key_env else ""
-    return ProviderFailed(
-        f"{entry.name} has no key: give it one with 'dragoman providers key {entry.id}'{variable}",
-        cause="unauthorized",
-    )
-
-
-def _not_running(name: str, place: str) -> ProviderFailed:
-    return ProviderFailed(f"{name} does not run: nothing usable answers at {place}", cause="network", retryable=True)
-
-
-def _message(
-    entry: CatalogueEntry, found: FoundKey, problem: ProviderFailed | None, checked: Verification | None
-) -> str:
-    if problem is not None:
-        return str(problem)
-    if entry.demonstration:
-        return "always there; answers by a script, and is no model"
-    if entry.local:
-        return f"runs at {entry.base_url}"
-    where = {"stored": "key stored here", "none_needed": "needs no key"}.get(found.source, f"key of {found.variable}")
-    return f"{where}; {checked.message}" if checked is not None else where

@@ -1,4 +1,4 @@
-"""Keys of providers: one file that only its owner may read, and what the environment gives.
+"""Keys of providers and how they are signed in to: one file that only its owner may read; and the environment's keys.
 
 A key goes in and is given to who calls the provider; nothing here puts one into a message, a log line or a ``repr``
 (invariant 10). Writers in several processes take turns by a lock beside the file, and the file is replaced as a whole:
@@ -15,12 +15,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from dragoman.hub.errors import InvalidRequest, StorageUnavailable
 from dragoman.hub.events import Json
-from dragoman.hub.providers import KeySource
+from dragoman.hub.providers import AuthMode, KeySource
 
 log = logging.getLogger("dragoman.providers")
 
@@ -36,18 +37,27 @@ FILE_BYTES = 1024 * 1024
 LOCK_SECONDS = 5.0
 """Wait for another process that writes the file."""
 
+SignIn = Literal["oauth", "oauth_pending"]
+"""A sign-in at a provider's own program: done, or begun and not known to be done."""
+
+_SIGN_INS: dict[str, SignIn] = {"oauth": "oauth", "oauth_pending": "oauth_pending"}
 _LOCK_PAUSE = 0.01
 _VERSION = 1
 
 
 class _Stored(msgspec.Struct, kw_only=True):
-    """The file. What is no text among ``keys`` is kept as it is, and not used."""
+    """The file. What is no text among ``keys``, or no mode among ``sign_ins``, is kept as it is, and not used."""
 
     version: int = _VERSION
     keys: dict[str, Json] = {}
+    sign_ins: dict[str, Json] = {}
 
     def __repr__(self) -> str:
         return f"<keys of {', '.join(sorted(self.keys)) or 'nobody'}>"
+
+    def holds(self, name: str) -> bool:
+        """Whether anything is kept for this provider."""
+        return name in self.keys or name in self.sign_ins
 
 
 class _Damaged(Exception):
@@ -81,34 +91,62 @@ class KeyStore:
         self._lock_seconds = lock_seconds
         self._seen: tuple[int, ...] | None = None
         self._held: dict[str, str] = {}
+        self._sign_ins: dict[str, SignIn] = {}
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or will be."""
+        return self._path
 
     def get(self, name: str) -> str | None:
         """The key kept under that name. Looks at the file, and reads it when it is not the one read last."""
-        seen = _identity(self._path)
-        if seen != self._seen:
-            self._held = self._usable()
-            # Reading may have closed it to others: that is no other file.
-            now = _identity(self._path)
-            self._seen = now if seen is not None and now is not None and seen[:-1] == now[:-1] else seen
+        self._look()
         return self._held.get(name)
 
+    def mode(self, name: str) -> AuthMode:
+        """What is kept for that provider: a sign-in at its own program, which counts more, a key, or nothing."""
+        self._look()
+        return self._sign_ins.get(name) or ("api_key" if name in self._held else "missing")
+
     def set(self, name: str, key: str) -> None:
-        """Keep a key, trimmed; returns once it is on disk. Raises ``InvalidRequest``, ``StorageUnavailable``."""
+        """Keep a key, trimmed, in place of a sign-in; returns once it is on disk.
+
+        Raises ``InvalidRequest``, ``StorageUnavailable``.
+        """
         cleaned = clean_key(key)
         with self._writing() as stored:
             stored.keys[name] = cleaned
+            stored.sign_ins.pop(name, None)
+            self._replace(stored)
+
+    def sign_in(self, name: str, mode: SignIn) -> None:
+        """Keep that somebody signed in there, or began to. A key that is kept stays. Raises ``StorageUnavailable``."""
+        with self._writing() as stored:
+            stored.sign_ins[name] = mode
             self._replace(stored)
 
     def forget(self, name: str) -> bool:
-        """Remove a key; False when there was none. Raises ``StorageUnavailable``."""
+        """Remove a key and a sign-in; False when there was neither. Raises ``StorageUnavailable``."""
         if _identity(self._path) is None:
             return False
         with self._writing() as stored:
-            if name not in stored.keys:
+            if not stored.holds(name):
                 return False
-            del stored.keys[name]
+            stored.keys.pop(name, None)
+            stored.sign_ins.pop(name, None)
             self._replace(stored)
         return True
+
+    def _look(self) -> None:
+        seen = _identity(self._path)
+        if seen == self._seen:
+            return
+        stored = self._usable()
+        self._held = {name: key for name, given in stored.keys.items() if (key := usable_key(given)) is not None}
+        self._sign_ins = {name: mode for name, given in stored.sign_ins.items() if (mode := _SIGN_INS.get(str(given)))}
+        # Reading may have closed it to others: that is no other file.
+        now = _identity(self._path)
+        self._seen = now if seen is not None and now is not None and seen[:-1] == now[:-1] else seen
 
     @contextmanager
     def _writing(self) -> Iterator[_Stored]:
@@ -150,13 +188,12 @@ class KeyStore:
             log.warning("%s %s: it lies in %s now", self._path, damage, aside)
             return _Stored()
 
-    def _usable(self) -> dict[str, str]:
+    def _usable(self) -> _Stored:
         try:
-            stored = _read(self._path)
+            return _read(self._path)
         except _Damaged as damage:
             log.warning("%s %s: no key is taken from it", self._path, damage)
-            return {}
-        return {name: key for name, given in stored.keys.items() if (key := usable_key(given)) is not None}
+            return _Stored()
 
     def _replace(self, stored: _Stored) -> None:
         # One name for what is being written: a writer that was killed leaves no second copy of the keys for ever.

@@ -1,0 +1,110 @@
+"""A turn that a program runs: rounds of it, until nobody says anything more.
+
+The program keeps a conversation of its own. What it does not know of the session's (turns that others answered, or all
+of it, after its own was given up) is told it as text, in front of what the person says now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from dragoman.agents.native.calls import Place
+from dragoman.agents.native.history import Conversation
+from dragoman.agents.native.modes import mode_of
+from dragoman.agents.native.permits import Permits
+from dragoman.agents.native.providers.conversation import Message
+from dragoman.agents.native.providers.port import ProviderFailed
+from dragoman.agents.native.settings import NativeSettings
+from dragoman.agents.native.step import problem_of
+from dragoman.agents.native.turn_loop import catch_up
+from dragoman.hub.events import ContextReported, LogWritten, PromptSubmitted
+from dragoman.hub.turns import TurnContext, TurnFailed
+
+from .port import Assignment, ConversationLost, Delegate, Report
+from .transcript import with_transcript
+
+
+class DelegatedTurn:
+    """Runs one turn. Make one per turn; ``run`` once. ``find_key`` gives the program's key, where it needs one."""
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        conversation: Conversation,
+        delegate: Delegate,
+        model: str,
+        *,
+        place: Place,
+        find_key: Callable[[], str | None],
+        settings: NativeSettings,
+    ) -> None:
+        self._turn = turn
+        self._session = turn.session
+        self._conversation = conversation
+        self._delegate = delegate
+        self._model = model
+        self._place = place
+        self._find_key = find_key
+        self._settings = settings
+        self._permits = Permits(turn, settings.mode)
+
+    async def run(self) -> str | None:
+        """The text of the last answer. Raises ``TurnFailed``."""
+        step, prompts = 1, [self._turn.prompt, *self._turn.take_steering()]
+        while True:
+            try:
+                report = await self._round(prompts, step)
+            except ProviderFailed as failure:
+                raise TurnFailed(problem_of(failure)) from failure
+            prompts, step = self._turn.take_steering(), report.step + 1
+            if not prompts:
+                return report.text
+
+    async def _round(self, prompts: Sequence[PromptSubmitted], step: int) -> Report:
+        await self._turn.recorded()
+        await catch_up(self._conversation, self._session)
+        assignment = self._assignment(prompts, step)
+        try:
+            return await self._run(assignment)
+        except ConversationLost:
+            line = f"{self._delegate.name} no longer has its conversation; it begins a new one, and is told of this one"
+            self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
+        text = self._text(prompts, self._conversation.unknown_to(None, before=len(prompts)))
+        try:
+            return await self._run(msgspec.structs.replace(assignment, text=text, agent_session=None, remembered={}))
+        except ConversationLost as lost:
+            raise ProviderFailed(f"{self._delegate.name} began no conversation: {lost}") from lost
+
+    async def _run(self, assignment: Assignment) -> Report:
+        self._turn.record(ContextReported(part="user_message", content=assignment.text, turn=self._turn.turn))
+        return await self._delegate.run(assignment)
+
+    def _assignment(self, prompts: Sequence[PromptSubmitted], step: int) -> Assignment:
+        name = self._delegate.name
+        known = self._conversation.known(name)
+        instructions = self._session.state.settings.get("instructions")
+        return Assignment(
+            turn=self._turn,
+            place=self._place,
+            permits=self._permits,
+            model=self._model,
+            mode=mode_of(self._session, self._settings.mode),
+            text=self._text(prompts, self._conversation.unknown_to(name, before=len(prompts))),
+            step=step,
+            agent_session=known.agent_session if known else None,
+            remembered=known.metadata if known else {},
+            calls=frozenset(self._conversation.calls),
+            instructions=instructions if isinstance(instructions, str) and instructions else None,
+            key=self._find_key(),
+        )
+
+    def _text(self, prompts: Sequence[PromptSubmitted], before: Sequence[Message]) -> str:
+        said = "\n\n".join(given_text(prompt) for prompt in prompts)
+        return with_transcript(said, before, self._settings.delegates.transcript_chars)
+
+
+def given_text(prompt: PromptSubmitted) -> str:
+    """What a program is given of a prompt: what its client wants a model to see, else what the person wrote."""
+    return prompt.text if prompt.content is None else prompt.content
