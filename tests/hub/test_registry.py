@@ -373,6 +373,21 @@ async def test_whoever_is_watched_or_busy_stays_in_memory(make_hub: MakeHub) -> 
     await until(lambda: hub.registry.loaded == 1)
 
 
+async def test_a_session_whose_agent_holds_something_stays_in_memory_and_is_stopped_with_the_hub(
+    make_hub: MakeHub,
+) -> None:
+    """Invariant 6: also what runs beside executors and turns is ended with the server."""
+    hub = await make_hub(limits=HubLimits(loaded_idle=0))
+    session = await hub.create("puppet")
+    session.ensure_agent().holds = True  # type: ignore[misc]
+    await hub.get(session)
+    await hub.create("puppet")
+    await until(lambda: hub.registry.loaded == 1)
+    assert not session.live
+    await hub.registry.stop_sessions(1.0)
+    assert hub.puppets.closed == [session.id]
+
+
 async def test_a_session_that_left_memory_is_still_one_for_whoever_holds_it(make_hub: MakeHub) -> None:
     """Invariants 1 and 3: two objects would write two logs, and the older one would never be told of its commits."""
     hub = await make_hub(limits=HubLimits(loaded_idle=0))

@@ -233,6 +233,13 @@ class Agent(Protocol):
     def own_tools(self) -> Collection[str]:
         """Names of the tools that it brings along: no client can offer one of the same name."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether ``close`` has something to end although no executor is live and no turn is open.
+
+        Such a session stays in memory, and is closed or stopped like one that runs.
+        """
+
     async def start(self) -> None:
         """Bring the executor to life (spawn the program…) and record ``agent.started``.
 

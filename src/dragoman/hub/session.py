@@ -99,10 +99,15 @@ class Session(ToolSession, WorkspaceSession):
         return self.state.executor is not None or self.state.turn is not None
 
     @property
+    def holds(self) -> bool:
+        """Whether the agent has something to end beside an executor and a turn."""
+        return self._agent is not None and self._agent.holds
+
+    @property
     def idle(self) -> bool:
         """Whether the session may leave memory: settled, durable, watched by nobody, and nobody's tools are here."""
         return self.quiet and not (
-            self.state.unsettled or self._turns.running or self._offers or self.compacting or self.saving
+            self.state.unsettled or self._turns.running or self._offers or self.compacting or self.saving or self.holds
         )
 
     # Commands

@@ -71,6 +71,8 @@ class HandTerminal:
 
 
 class HandAgent:
+    holds = False
+
     def __init__(self, session: Session) -> None:
         self.session = session
         self.terminal = HandTerminal()

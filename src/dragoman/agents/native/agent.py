@@ -31,6 +31,7 @@ from .compaction import Compactor
 from .delegates.port import Delegate
 from .delegates.turn import DelegatedTurn
 from .history import Conversation
+from .mcp.servers import McpServers
 from .path_guard import PathGuard
 from .permits import Permits
 from .plans import mode_after, plan_decision
@@ -40,6 +41,7 @@ from .settings import NativeSettings
 from .step import problem_of
 from .subagents import Subagents
 from .tokens import count_messages
+from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.spawn_agent import AgentType, SpawnAgent
 from .tools.tool import Tool, ToolContext, ToolDenied
@@ -97,6 +99,7 @@ class NativeAgent:
         private: Collection[Path] = (),
         skills: Skills | None = None,
         configs: WorkspaceConfigs | None = None,
+        mcp: McpServers | None = None,
     ) -> None:
         self._session = session
         self._models = models
@@ -107,6 +110,7 @@ class NativeAgent:
         self._configs = configs
         self._told: set[str] = set()
         """Problems of the folder's configuration that were said."""
+        self._mcp = mcp
         self._conversation = Conversation()
         self._shortening = asyncio.Lock()
         self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
@@ -123,17 +127,25 @@ class NativeAgent:
         return nullcontext()
 
     def resolved(self, outcome: DecisionResolved, answer: Answer | None) -> None:
-        """Only its own turns open decisions, and those wait themselves."""
+        """What its turns ask, they wait for themselves; what is left is whether a server of tools may be used."""
+        if self._mcp is not None:
+            self._mcp.resolved(outcome, answer)
 
     def progressed(self, revision: DecisionRevised) -> None:
         """Its questions come one by one."""
 
     async def close(self, budget: float) -> None:
-        """Nothing to end: the turn's task was cancelled before."""
+        """End its servers of tools; the turn's task was cancelled before."""
+        if self._mcp is not None:
+            await self._mcp.close(budget)
+
+    @property
+    def holds(self) -> bool:
+        return self._mcp is not None and self._mcp.holds
 
     @property
     def own_tools(self) -> Collection[str]:
-        return self._own_tools
+        return self._own_tools if self._mcp is None else self._own_tools.union(self._mcp.names)
 
     async def run_turn(self, turn: TurnContext) -> str | None:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
@@ -169,8 +181,7 @@ class NativeAgent:
     def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
         spawner, presenter = _Spawner(), _Presenter(turn)
-        own = [*self._tools, SpawnAgent(spawner), PresentPlan(presenter)]
-        tools: dict[str, Tool] = {tool.name: tool for tool in own}
+        tools = Toolbox([*self._tools, SpawnAgent(spawner), PresentPlan(presenter)], self._mcp)
         place = self._place()
         calls = CallRunner(turn, tools, place, permits)
         briefings = Briefings(self._session, place, self._skills, self._configs)

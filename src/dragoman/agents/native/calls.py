@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -33,8 +34,9 @@ from .permits import Permits
 from .providers.error_answers import DEEPEST, nests_deeper
 from .providers.port import CallMade
 from .settings import NativeSettings
-from .tools.schema import InvalidInput, decode
-from .tools.tool import Tool, ToolDenied, ToolFailed
+from .tools.found import FoundTool
+from .tools.schema import InvalidInput, decode, decode_object
+from .tools.tool import ForeignCall, Tool, ToolDenied, ToolFailed
 from .url_guard import UrlBlocked, UrlInvalid
 
 log = logging.getLogger("dragoman.native")
@@ -77,7 +79,9 @@ class CallRunner:
     Those have places of their own: the call that started a sub-agent keeps its place until the sub-agent is done.
     """
 
-    def __init__(self, turn: TurnContext, tools: Mapping[str, Tool], place: Place, permits: Permits) -> None:
+    def __init__(
+        self, turn: TurnContext, tools: Mapping[str, Tool | FoundTool], place: Place, permits: Permits
+    ) -> None:
         self._turn = turn
         self._tools = tools
         self._place = place
@@ -105,8 +109,9 @@ class CallRunner:
                 tool=made.tool,
                 input=shown_input(made.arguments),
                 turn=self._turn.turn,
+                title=tool.title if isinstance(tool, FoundTool) else None,
                 parent=caller.parent,
-                dynamic=tool is None,
+                dynamic=tool is None or isinstance(tool, FoundTool),
                 invalid=invalid is not None,
                 problem=invalid,
                 provider_metadata=made.metadata,
@@ -186,8 +191,8 @@ class _Call(msgspec.Struct, frozen=True):
 
     made: CallMade
     caller: Caller
-    tool: Tool | None
-    given: object
+    tool: Tool | FoundTool | None
+    given: Any
     invalid: Problem | None
 
 
@@ -220,6 +225,9 @@ class _Context:
     async def permit_edit(self, path: str, given: Json) -> None:
         await self._permits.edit(path, given, tool=self._tool, call=self.call, subagent=self.subagent)
 
+    async def permit_foreign(self, wanted: ForeignCall) -> None:
+        await self._permits.foreign(wanted, call=self.call, subagent=self.subagent)
+
     async def ask(self, question: str, options: Sequence[str]) -> str:
         opened = DecisionOpened(
             decision=self.runner.turn.session.ids(),
@@ -250,11 +258,13 @@ def _said(answer: Answer, options: Sequence[str]) -> str:
     return ", ".join(_said(part, options) for part in answer.answers)
 
 
-def _decoded(tool: Tool | None, made: CallMade) -> tuple[object, Problem | None]:
+def _decoded(tool: Tool | FoundTool | None, made: CallMade) -> tuple[object, Problem | None]:
     """The tool's input, or why the call is invalid."""
     if tool is None:
         return None, Problem(code="no_such_tool", message=f"There is no tool {made.tool[:TOOL_NAME]!r}.")
     try:
+        if isinstance(tool, FoundTool):
+            return decode_object(tool.name, made.arguments), None
         return decode(tool, made.arguments), None
     except InvalidInput as problem:
         return None, Problem(code="invalid_input", message=str(problem))

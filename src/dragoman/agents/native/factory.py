@@ -19,14 +19,17 @@ from dragoman.hub.skills import Skills
 from dragoman.hub.state import Executor
 from dragoman.hub.workspace_config import WorkspaceConfigs
 
+from .mcp.consents import Consents
 from .modes import MODES
 from .settings import NativeSettings
 
 if TYPE_CHECKING:
     from .agent import Models, NativeAgent
+    from .mcp.servers import McpServers
 
 log = logging.getLogger("dragoman.native")
 
+_SWITCHES = frozenset({"enable_mcp"})
 _TEXTS = frozenset({"provider", "model", "instructions", "output_directory"})
 
 
@@ -36,7 +39,8 @@ class NativeFactory:
     ``search_key`` gives the key that goes by this name (``BRAVE_API_KEY``), or None. ``private`` are files and folders
     of the server's own (keys, logs of sessions), which no tool may touch wherever a session works. ``skills`` and
     ``configs`` say what a session's folder offers and wants. ``home`` is the person's folder, whose ``.agent/AGENT.md``
-    the tool ``memory`` reads where the project has none; None for nobody's.
+    the tool ``memory`` reads where the project has none; None for nobody's. ``consents`` is the file of those MCP
+    servers of projects that a person permitted for good; without it none is.
     """
 
     kind = "native"
@@ -51,6 +55,7 @@ class NativeFactory:
         skills: Skills | None = None,
         configs: WorkspaceConfigs | None = None,
         home: Path | None = None,
+        consents: Path | None = None,
     ) -> None:
         self._models = models
         self._settings = settings
@@ -59,6 +64,7 @@ class NativeFactory:
         self._skills = skills
         self._configs = configs
         self._home = home
+        self._consents = Consents(consents)
         self._processes = ProcessTable()
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
@@ -76,6 +82,8 @@ class NativeFactory:
                 raise InvalidRequest(f"{key}: it is a text")
             if key == "disabled_tools" and value is not None and not _are_names(value):
                 raise InvalidRequest("disabled_tools: it is a list of names")
+            if key in _SWITCHES and value is not None and not isinstance(value, bool):
+                raise InvalidRequest(f"{key}: it is true or false")
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""
@@ -95,6 +103,20 @@ class NativeFactory:
             private=self._private,
             skills=self._skills,
             configs=self._configs,
+            mcp=self._servers(session, self._configs) if self._configs is not None else None,
+        )
+
+    def _servers(self, session: Session, configs: WorkspaceConfigs) -> McpServers:
+        from .mcp.servers import McpServers  # noqa: PLC0415 - see the module
+        from .tools.environment import plain_environment  # noqa: PLC0415
+
+        return McpServers(
+            session,
+            configs,
+            self._settings.mcp,
+            consents=self._consents,
+            processes=self._processes,
+            environment=plain_environment(self._settings),
         )
 
     async def sweep(self, kept: Collection[str]) -> Collection[str]:

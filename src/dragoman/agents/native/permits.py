@@ -1,11 +1,13 @@
 """Who allows what a tool would do: the session's mode, what was granted before, or a person.
 
 =================  ============================================================================================
-mode               commands; edits of files
+mode               commands; edits of files; calls of tools that are not ours (MCP)
 =================  ============================================================================================
-``ask``            those that the classifier approves run unasked; every edit is asked about
-``accept_edits``   commands as in ``ask``; edits are not asked about, but of what git takes its orders from
-``plan``           only commands that the classifier approves; no edits
+``ask``            those that the classifier approves run unasked; every edit is asked about; calls too, but of servers
+                   that the person trusts
+``accept_edits``   commands and calls as in ``ask``; edits are not asked about, but of what git takes its orders from
+``plan``           only commands that the classifier approves; no edits; calls that only read, by the word of a server
+                   that the person trusts
 ``all``            everything; the path guard still holds
 =================  ============================================================================================
 
@@ -21,7 +23,7 @@ from dragoman.hub.turns import TurnContext
 
 from .modes import Mode, mode_of
 from .permissions import Reason, Verdict
-from .tools.tool import ToolDenied
+from .tools.tool import ForeignCall, ToolDenied
 
 COMMANDS, EDITS = "bash", "edit"
 """Grants that cover every command, and every edit."""
@@ -29,10 +31,15 @@ COMMANDS, EDITS = "bash", "edit"
 _GITS_OWN = frozenset((".git", ".gitmodules"))
 
 REJECTED = "User rejected this command."
+_REJECTED_FOREIGN = "User rejected this call."
 UNANSWERED = "Nobody answered whether this may be done, so it was not."
 
 _PLAN = "This session is in plan mode: look around, and present a plan. Nothing may be changed until it is accepted."
+_PLAN_FOREIGN = (
+    "This session is in plan mode: only tools that are known to change nothing may be called until a plan is accepted."
+)
 _SUBAGENT = "A sub-agent may only run commands that need no approval."
+_SUBAGENT_FOREIGN = "A sub-agent may only call tools that need no approval."
 
 
 class Permits:
@@ -113,6 +120,41 @@ class Permits:
         if not _accepted(answer):
             raise ToolDenied(_told(answer))
 
+    async def foreign(self, wanted: ForeignCall, *, call: str, subagent: str | None) -> None:
+        """Return once this call may be made. Raises ``ToolDenied``."""
+        mode = self.mode
+        if mode == "all":
+            return
+        if mode == "plan":
+            if wanted.trusted and wanted.read_only:
+                return
+            raise ToolDenied(_PLAN_FOREIGN)
+        if wanted.trusted or self._granted(wanted.grant) or self._granted(wanted.rule):
+            return
+        if subagent is not None:
+            raise ToolDenied(_SUBAGENT_FOREIGN)
+        answer = await self._ask(
+            DecisionOpened(
+                decision=self._turn.session.ids(),
+                kind="permission",
+                text=wanted.text,
+                turn=self._turn.turn,
+                call=call,
+                tool=wanted.tool,
+                input=wanted.given,
+                options=(
+                    Option("Yes", "once"),
+                    Option("Yes, and this tool for the rest of the session", "session"),
+                    Option(f"Yes, and every tool of {wanted.owner}", f"rule:{wanted.rule}"),
+                    Option("No", "deny"),
+                ),
+                reason=Reason.REVIEW.value,
+                detail={"grant": wanted.grant},
+            )
+        )
+        if not _accepted(answer):
+            raise ToolDenied(_told(answer, _REJECTED_FOREIGN))
+
     def _granted(self, grant: str) -> bool:
         return grant in self._turn.session.state.grants
 
@@ -135,13 +177,13 @@ def _accepted(answer: Answer | None) -> bool:
     return answer is not None and bool(answer.accept)
 
 
-def _told(answer: Answer | None) -> str:
+def _told(answer: Answer | None, rejected: str = REJECTED) -> str:
     """What the model is told of a refusal; with what the person wants instead, if they said so."""
     if answer is None:
         return UNANSWERED
     if not answer.text:
-        return REJECTED
-    return f"{REJECTED} They said: {answer.text}"
+        return rejected
+    return f"{rejected} They said: {answer.text}"
 
 
 def _refused(why: str) -> Json:

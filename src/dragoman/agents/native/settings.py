@@ -6,6 +6,8 @@ import msgspec
 
 from dragoman.agents.common.ending import KillSchedule
 
+from .mcp.settings import McpSettings
+
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far one turn may go. Times are seconds."""
@@ -198,6 +200,7 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     turn: TurnLimits = TurnLimits()
     context: ContextLimits = ContextLimits()
     tools: ToolLimits = ToolLimits()
+    mcp: McpSettings = McpSettings()
     delegates: DelegateSettings = DelegateSettings()
     providers: dict[str, ProviderSettings] = {}
     """Providers by name; see below."""

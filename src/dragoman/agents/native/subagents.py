@@ -21,6 +21,7 @@ from .prompt import subagent_prompt
 from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, Text, ToolMessage, UserMessage
 from .providers.port import CallMade, ProviderFailed, StreamEvent
 from .settings import NativeSettings
+from .tools.found import FoundTool
 from .tools.schema import tool_spec
 from .tools.spawn_agent import AgentType
 from .tools.tool import Tool, ToolContext, ToolFailed
@@ -43,7 +44,7 @@ class Subagents:
         self,
         model: Model,
         calls: CallRunner,
-        tools: Mapping[str, Tool],
+        tools: Mapping[str, Tool | FoundTool],
         briefings: Briefings,
         settings: NativeSettings,
     ) -> None:
@@ -138,7 +139,11 @@ class _Run:
         hidden = disabled_tools(self._turn.session)
         if self._owner.model.provider.searches:
             hidden |= {"webSearch"}
-        return [name for name in _TOOLS[self._type] if name in self._owner.tools and name not in hidden]
+        names = [name for name in _TOOLS[self._type] if name in self._owner.tools]
+        if self._type == "general":
+            found = (tool for tool in self._owner.tools.values() if isinstance(tool, FoundTool))
+            names += [tool.name for tool in found if tool.for_subagents]
+        return [name for name in names if name not in hidden]
 
     def _searches(self) -> bool:
         """Whether the provider may search: as the tool that its searching stands for."""

@@ -7,7 +7,7 @@ steers, a shortened context) counts from the next step on, and a crash loses not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -28,9 +28,9 @@ from .providers.port import Provider, ProviderFailed
 from .settings import NativeSettings
 from .step import Reached, StepRunner, problem_of
 from .tokens import count_messages, count_request
+from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.schema import tool_spec
-from .tools.tool import Tool
 from .tools.web_search import WebSearch
 from .usage import Meter
 
@@ -57,7 +57,7 @@ class TurnLoop:
         conversation: Conversation,
         model: Model,
         calls: CallRunner,
-        tools: Mapping[str, Tool],
+        tools: Toolbox,
         briefings: Briefings,
         settings: NativeSettings,
     ) -> None:
@@ -78,6 +78,7 @@ class TurnLoop:
         while number < self._settings.turn.steps:
             number += 1
             self._turn.take_steering()
+            await self._tools.refresh(self._turn)
             answer = await self._step(number)
             text = answer.text or None
             if not answer.calls and not self._steered():

@@ -13,11 +13,11 @@ from dragoman.agents.common.start import Start, prepare
 from dragoman.agents.native.permissions import HARDENED, Verdict, classify
 from dragoman.agents.native.permissions.programs import found_outside, trusted_path
 from dragoman.agents.native.permissions.scope import Scope
-from dragoman.agents.native.settings import NativeSettings, ToolLimits
+from dragoman.agents.native.settings import ToolLimits
 from dragoman.hub.errors import InvalidRequest, LimitReached
 
 from .command import Finished, run_command
-from .environment import command_environment
+from .environment import plain_environment
 from .tool import Result, ToolContext, ToolFailed, ToolInput, in_thread
 
 TIMED_OUT = 124
@@ -96,7 +96,7 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 def _judged(command: str, context: ToolContext) -> tuple[Start, Verdict]:
     """How it is run, and what is thought of that."""
-    env = _environment(context.settings)
+    env = plain_environment(context.settings)
     scope = Scope(context.cwd, context.roots)
     shell = _shell(env["PATH"], scope)
     verdict = classify(command, context.cwd, context.roots, env)
@@ -106,11 +106,6 @@ def _judged(command: str, context: ToolContext) -> tuple[Start, Verdict]:
         return prepare([*shell, "-c", "--", command], cwd=os.fspath(context.cwd), env=env), verdict
     except InvalidRequest as error:
         raise ToolFailed(str(error)) from error
-
-
-def _environment(settings: NativeSettings) -> dict[str, str]:
-    keys = {provider.key_env for provider in settings.providers.values()}
-    return command_environment(os.environ, secret=keys)
 
 
 def _shell(path: str, scope: Scope) -> tuple[str, ...]:

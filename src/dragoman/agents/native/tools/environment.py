@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 
 from dragoman.agents.common.environment import OF_ANOTHER_TERMINAL
 from dragoman.agents.native.permissions.reading import words
+from dragoman.agents.native.settings import NativeSettings
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -44,6 +45,12 @@ _SHORTEST = 12
 _URL_WITH_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 
+def plain_environment(settings: NativeSettings) -> dict[str, str]:
+    """What a program gets of ours, where these are the settings: they may name more variables that hold keys."""
+    keys = {provider.key_env for provider in settings.providers.values()}
+    return command_environment(os.environ, secret=keys)
+
+
 def command_environment(ours: Mapping[str, str], *, secret: Collection[str] = ()) -> dict[str, str]:
     """What a command gets of our environment. ``secret`` names further variables that hold a key.
 
@@ -51,7 +58,7 @@ def command_environment(ours: Mapping[str, str], *, secret: Collection[str] = ()
 
     Always has ``PATH`` (of absolute folders), ``HOME``, ``LANG`` and ``TERM=dumb``.
     """
-    hidden = {name for name in ours if name in secret or _SECRET.search(name.upper())}
+    hidden = {name for name in ours if name in secret or is_secret_name(name)}
     values = {ours[name] for name in hidden if len(ours[name]) >= _SHORTEST}
     kept = {
         name: value
@@ -65,6 +72,11 @@ def command_environment(ours: Mapping[str, str], *, secret: Collection[str] = ()
         "HOME": _home(ours.get("HOME", "")),
         "TERM": "dumb",
     }
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name is taken to hold a secret."""
+    return _SECRET.search(name.upper()) is not None
 
 
 def _harmless(name: str, value: str) -> bool:

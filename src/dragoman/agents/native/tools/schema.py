@@ -12,6 +12,7 @@ from dragoman.agents.native.providers.conversation import ToolSpec
 from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json
 
+from .found import FoundTool
 from .tool import Tool, ToolFailed, ToolInput
 
 _EXACT = 2**53
@@ -26,8 +27,10 @@ class InvalidInput(ToolFailed):
     """The model's input is not what the tool takes. ``str()`` names the field and what is expected there."""
 
 
-def tool_spec(tool: Tool) -> ToolSpec:
+def tool_spec(tool: Tool | FoundTool) -> ToolSpec:
     """The tool as a provider gets it. The same tool gives the same spec, to the order of its keys."""
+    if isinstance(tool, FoundTool):
+        return tool.spec
     return ToolSpec(tool.name, tool.description, input_schema(tool.input))
 
 
@@ -53,12 +56,7 @@ def decode(tool: Tool, arguments: str) -> ToolInput:
     Beside what the schema says, ``null`` stands for an optional field that is left out, and a whole number may be
     written as ``2.0``: models do both. Fields that the tool does not have are ignored.
     """
-    try:
-        given = msgspec.json.decode(arguments)
-    except NOT_JSON as error:
-        raise InvalidInput(f"Invalid input for {tool.name}: it is not valid JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise InvalidInput(f"Invalid input for {tool.name}: expected a JSON object with its fields")
+    given = decode_object(tool.name, arguments)
     optional = {field.encode_name for field in msgspec.structs.fields(tool.input) if not field.required}
     try:
         whole = {key: _whole(value) for key, value in given.items() if value is not None or key not in optional}
@@ -67,6 +65,17 @@ def decode(tool: Tool, arguments: str) -> ToolInput:
         raise InvalidInput(f"Invalid input for {tool.name}: {_explained(str(error), tool, given)}") from None
     except RecursionError:
         raise InvalidInput(f"Invalid input for {tool.name}: it is nested too deep") from None
+
+
+def decode_object(name: str, arguments: str) -> dict[str, Json]:
+    """The object in ``arguments``, whatever its fields. Raises ``InvalidInput``."""
+    try:
+        given: Json = msgspec.json.decode(arguments)
+    except NOT_JSON as error:
+        raise InvalidInput(f"Invalid input for {name}: it is not valid JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise InvalidInput(f"Invalid input for {name}: expected a JSON object with its fields")
+    return given
 
 
 def _inline(schema: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:

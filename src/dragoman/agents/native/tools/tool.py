@@ -49,6 +49,23 @@ class Result(msgspec.Struct, frozen=True):
     detail: dict[str, Json] = {}
 
 
+class ForeignCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool that is not ours, for whoever permits it. ``owner`` and ``text`` are for the person asked.
+
+    ``grant`` stands for this tool, ``rule`` for every tool of its owner. ``trusted``: the owner's word is taken, also
+    that this tool only reads.
+    """
+
+    tool: str
+    owner: str
+    text: str
+    given: Json
+    grant: str
+    rule: str
+    trusted: bool
+    read_only: bool
+
+
 class ToolContext(Protocol):
     """One call's view of its turn."""
 
@@ -75,6 +92,9 @@ class ToolContext(Protocol):
 
     async def permit_edit(self, path: str, given: Json) -> None:
         """Return once this file may be changed. ``path`` is for the person asked. Raises ``ToolDenied``."""
+
+    async def permit_foreign(self, wanted: ForeignCall) -> None:
+        """Return once this call of a tool that is not ours may be made. Raises ``ToolDenied``."""
 
     async def ask(self, question: str, options: Sequence[str]) -> str:
         """Ask the person, and wait. Raises ``ToolFailed`` when nobody will answer."""

@@ -1,0 +1,1 @@
+"""MCP: tools of servers that a folder's configuration names, for the models of native sessions."""
