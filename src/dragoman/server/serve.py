@@ -150,6 +150,7 @@ class Server:
             skills=around.skills,
             configs=around.configs,
             home=around.home,
+            consents=self._folder.keys / "mcp.json",
         )
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
         factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native]
