@@ -1,0 +1,126 @@
+"""Writing checkpoints into their sessions' records, within what the settings allow."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dragoman.hub.checkpoints import CheckpointProblem, Saved
+from dragoman.hub.events import Json
+
+from .camera import Shot
+from .files import shown
+from .keeper import Keeper
+from .places import Place
+from .records import Kept, Original, Record, now
+from .settings import CheckpointSettings
+from .stop import Stop
+
+_SHOWN = 20
+"""So many paths are named in a checkpoint's detail."""
+
+
+class New(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint that is to be. ``first`` is the session's first one, None if this is to be it; ``spare`` stays."""
+
+    session: str
+    checkpoint: str
+    first: str | None
+    spare: str = ""
+
+
+class Recorder:
+    """See the module. Everything here blocks."""
+
+    def __init__(self, settings: CheckpointSettings, keeper: Keeper) -> None:
+        self._settings = settings
+        self._keeper = keeper
+
+    def add(self, place: Place, new: New, shot: Shot, size: int) -> Saved:
+        """Record it. One of the same id, which the log never learned of, is replaced. Raises ``CheckpointProblem``."""
+        added: Saved | None = None
+
+        def change(record: Record | None) -> Record:
+            nonlocal added
+            record = (record or _begun(place, new.session)).without(frozenset((new.checkpoint,)))
+            if new.first is None:
+                added = Saved(changed=False, size=size, detail=_detail(shot))
+                original = Original(id=new.checkpoint, patch_bytes=size, image=shot.name.hex())
+                return msgspec.structs.replace(record, original_snapshot=original)
+            changed = self._differs(record, new.first, shot)
+            dropped = self._too_many(record, new)
+            added = Saved(changed=changed, size=size, dropped=dropped, detail=_detail(shot))
+            kept = Kept(
+                id=new.checkpoint,
+                index=record.checkpoints[-1].index + 1 if record.checkpoints else 1,
+                created_at=now(),
+                changed=changed,
+                patch_bytes=size,
+                image=shot.name.hex(),
+            )
+            record = record.without(frozenset(dropped))
+            return msgspec.structs.replace(record, checkpoints=(*record.checkpoints, kept))
+
+        self._keeper.records.change(new.session, change)
+        assert added is not None
+        return added
+
+    def fit(self, new: New, saved: Saved, stop: Stop) -> Saved:
+        """What was recorded, once older ones have gone for the quota, if they have to. Raises ``Stopped``."""
+        if not self._keeper.above:
+            return saved
+        gone = self._keeper.fit(new.session, frozenset((new.checkpoint, new.spare)), stop)
+        return msgspec.structs.replace(saved, dropped=saved.dropped + gone)
+
+    def forget(self, session: str, checkpoint: str) -> bool:
+        """Take one out of its record; whether it was there. Raises ``CheckpointProblem``."""
+        found = False
+
+        def change(record: Record | None) -> Record | None:
+            nonlocal found
+            found = record is not None and record.find(checkpoint) is not None
+            return record.without(frozenset((checkpoint,))) if found and record is not None else None
+
+        self._keeper.records.change(session, change)
+        return found
+
+    def close(self, session: str) -> None:
+        """Note that nothing will be added. Raises ``CheckpointProblem``."""
+
+        def change(record: Record | None) -> Record | None:
+            if record is None or record.state == "closed":
+                return None
+            return msgspec.structs.replace(record, state="closed", closed_at=now())
+
+        self._keeper.records.change(session, change)
+
+    def image(self, session: str, checkpoint: str) -> bytes:
+        """The name of a checkpoint's image. Raises ``CheckpointProblem``."""
+        record = self._keeper.records.read(session)
+        kept = record.find(checkpoint) if record is not None else None
+        if kept is None:
+            raise CheckpointProblem(f"nothing is kept of checkpoint {checkpoint}")
+        return kept.object
+
+    def _differs(self, record: Record, first: str, shot: Shot) -> bool:
+        kept = record.find(first)
+        if kept is None:
+            raise CheckpointProblem(f"nothing is kept of the first checkpoint, {first}")
+        if kept.object == shot.name:
+            return False
+        return self._keeper.objects.image(kept.object).substance != shot.image.substance
+
+    def _too_many(self, record: Record, new: New) -> tuple[str, ...]:
+        over = len(record.checkpoints) + 1 - max(1, self._settings.per_session)
+        loose = [it.id for it in record.checkpoints if it.id != new.spare]
+        return tuple(loose[: max(0, over)])
+
+
+def _begun(place: Place, session: str) -> Record:
+    return Record(session_id=session, working_directory=shown(place.path), created_at=now())
+
+
+def _detail(shot: Shot) -> dict[str, Json]:
+    skipped = shot.image.skipped
+    if not skipped:
+        return {}
+    return {"sockets": len(skipped), "skipped": [shown(path) for path in skipped[:_SHOWN]]}

@@ -1,0 +1,242 @@
+"""Exchanging names of a workspace for what was staged, so that it can be undone at any time, also by a later process.
+
+What is to be done is written down first (``restores/<id>/plan``, on disk). Each step is two renames within the
+workspace; which of them have happened is seen from where things lie, so that nothing is written meanwhile, but ``done``
+once it is. Whoever finds a plan that nobody works on takes back what it says, or clears away what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from dragoman.hub.checkpoints import CheckpointProblem
+
+from .files import RESTORE_PREFIX, clear, folder_at, folder_below, open_up, shown, status, write_file
+from .image import Folder
+from .locks import try_lock
+from .plan import Manner, Plan, Step, manner_at, manner_of
+from .staging import settle
+from .stop import Stop
+
+log = logging.getLogger("dragoman.checkpoints")
+
+_VERSION = 1
+
+
+class Written(msgspec.Struct, frozen=True, array_like=True):
+    """A plan as it is written down. ``staging`` is the name of our folder at the workspace's top."""
+
+    version: int
+    workspace: bytes
+    device: int
+    inode: int
+    staging: bytes
+    session: str
+    safety: str
+    steps: list[Step]
+    before: dict[bytes, Manner]
+    after: dict[bytes, Manner]
+
+
+class Swap:
+    """One restore's plan on disk, and our folder in the workspace. Make one with ``begin_swap`` or ``left_swaps``."""
+
+    def __init__(self, folder: Path, written: Written, lock: int, *, sync: bool) -> None:
+        self.written = written
+        self._folder = folder
+        self._lock = lock
+        self._sync = sync
+
+    @property
+    def done(self) -> bool:
+        """Whether the workspace is what it was to be."""
+        return (self._folder / "done").exists()
+
+    @contextmanager
+    def root(self) -> Iterator[int]:
+        """The workspace, open. Raises ``CheckpointProblem`` if another folder has taken its place."""
+        with folder_at(self.written.workspace) as root:
+            found = os.fstat(root)
+            if (found.st_dev, found.st_ino) != (self.written.device, self.written.inode):
+                raise CheckpointProblem(f"{shown(self.written.workspace)} is not what it was")
+            yield root
+
+    @contextmanager
+    def staged(self, root: int) -> Iterator[tuple[int, int]]:
+        """Our folders, open: for what comes, and for what goes."""
+        with (
+            folder_at(self.written.staging, dir_fd=root) as staging,
+            folder_at(b"new", dir_fd=staging) as new,
+            folder_at(b"old", dir_fd=staging) as old,
+        ):
+            yield new, old
+
+    def stage(self, root: int) -> None:
+        """Make our folders. Nobody sees by its time that anything was made in the workspace."""
+        open_up(root)
+        os.mkdir(self.written.staging, 0o700, dir_fd=root)
+        with folder_at(self.written.staging, dir_fd=root) as staging:
+            os.mkdir(b"new", 0o700, dir_fd=staging)
+            os.mkdir(b"old", 0o700, dir_fd=staging)
+        settle(root, self.written.before[b""])
+
+    def write(self, plan: Plan) -> None:
+        """Write down what will be done."""
+        before, after = {**self.written.before, **plan.before}, {**self.written.before, **plan.after}
+        self.written = msgspec.structs.replace(self.written, steps=plan.steps, before=before, after=after)
+        self._write()
+
+    def perform(self, plan: Plan, root: int, stop: Stop) -> None:
+        """Do it. Raises ``CheckpointProblem``, ``Stopped``, ``OSError``; then ``undo`` is due."""
+        with self.staged(root) as (new, old):
+            for number, (step, entry) in enumerate(zip(plan.steps, plan.coming, strict=True)):
+                stop.check()
+                with folder_below(root, step.folder) as folder:
+                    _exchange(b"%d" % number, step, folder, new, old)
+                    if isinstance(entry, Folder):
+                        _settle_below(folder, step.name, manner_of(entry))
+            for path, manner in _deepest_first(self.written.after):
+                with folder_below(root, path) as fd:
+                    settle(fd, manner)
+        if self._sync:
+            os.sync()
+        write_file(self._folder / "done", b"", sync=self._sync)
+
+    def undo(self) -> None:
+        """Take back all that was done. May be done again. Raises ``CheckpointProblem``, ``OSError``."""
+        with self.root() as root:
+            if self.written.steps:
+                with self.staged(root) as (new, old):
+                    for number, step in reversed(list(enumerate(self.written.steps))):
+                        with folder_below(root, step.folder) as folder:
+                            _take_back(b"%d" % number, step, folder, new, old)
+                # From here on nothing is to be taken back, whatever is gone from our folder.
+                self.written = msgspec.structs.replace(self.written, steps=[])
+                self._write()
+            self._clear(root)
+            for path, manner in _deepest_first(self.written.before):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError), folder_below(root, path) as fd:
+                    settle(fd, manner)
+
+    def finish(self) -> None:
+        """Clear away what is left, once it is done. May be done again. Raises ``CheckpointProblem``, ``OSError``."""
+        with self.root() as root:
+            self._clear(root)
+            settle(root, self.written.after[b""])
+
+    def forget(self) -> None:
+        """Remove the plan."""
+        shutil.rmtree(self._folder)
+        os.close(self._lock)
+
+    def let_go(self) -> None:
+        """Leave the plan for somebody else."""
+        os.close(self._lock)
+
+    def _write(self) -> None:
+        write_file(self._folder / "plan", msgspec.msgpack.encode(self.written), sync=self._sync)
+
+    def _clear(self, root: int) -> None:
+        if status(self.written.staging, root) is not None:
+            open_up(root)
+            clear(self.written.staging, root)
+
+
+def begin_swap(restores: Path, workspace: bytes, root: int, session: str, safety: str, *, sync: bool) -> Swap:
+    """Write down that something begins in a workspace, whose folder is open as ``root``. Raises ``OSError``."""
+    name = secrets.token_hex(8)
+    folder = restores / name
+    folder.mkdir(0o700)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try_lock(lock)
+    found, staging, manners = os.fstat(root), RESTORE_PREFIX + name.encode(), {b"": manner_at(root)}
+    written = Written(_VERSION, workspace, found.st_dev, found.st_ino, staging, session, safety, [], manners, manners)
+    write_file(folder / "plan", msgspec.msgpack.encode(written), sync=sync)
+    return Swap(folder, written, lock, sync=sync)
+
+
+def left_swaps(restores: Path, *, sync: bool) -> Iterator[Swap]:
+    """What was cut off and nobody works on; the caller ends each, or lets go of it."""
+    for folder in sorted(restores.iterdir()):
+        try:
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            log.warning("%s cannot be looked at: %s", folder, error)
+            continue
+        if not try_lock(lock):
+            os.close(lock)
+            continue
+        try:
+            written = msgspec.msgpack.decode((folder / "plan").read_bytes(), type=Written)
+        except FileNotFoundError:  # nothing had begun, or all has ended
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("%s cannot be used: %s", folder / "plan", error)
+            os.close(lock)
+        else:
+            yield Swap(folder, written, lock, sync=sync)
+
+
+def _exchange(number: bytes, step: Step, folder: int, new: int, old: int) -> None:
+    there = status(step.name, folder)
+    if not _is(there, step.old):
+        raise CheckpointProblem(f"{shown(step.path)} changed while it was to be restored")
+    open_up(folder)
+    if there is not None:
+        _open_up_below(there, step.name, folder)
+        os.rename(step.name, number, src_dir_fd=folder, dst_dir_fd=old)
+    if step.new is not None:
+        os.rename(number, step.name, src_dir_fd=new, dst_dir_fd=folder)
+
+
+def _take_back(number: bytes, step: Step, folder: int, new: int, old: int) -> None:
+    came = step.new is not None and status(number, new) is None
+    went = status(number, old) is not None
+    if not (came or went):
+        return
+    open_up(folder)
+    there = status(step.name, folder)
+    if there is not None:
+        if not (came and _is(there, step.new)):
+            raise CheckpointProblem(f"{shown(step.path)} is something else by now")
+        _open_up_below(there, step.name, folder)
+        os.rename(step.name, number, src_dir_fd=folder, dst_dir_fd=new)
+    if went:
+        os.rename(number, step.name, src_dir_fd=old, dst_dir_fd=folder)
+        if step.mode is not None:
+            with folder_at(step.name, dir_fd=folder) as back:
+                os.fchmod(back, step.mode)
+
+
+def _is(there: os.stat_result | None, inode: int | None) -> bool:
+    if there is None or inode is None:
+        return there is None and inode is None
+    return inode in {0, there.st_ino}
+
+
+def _open_up_below(there: os.stat_result, name: bytes, folder: int) -> None:
+    """A folder that we may not write into does not let itself be moved to another."""
+    if stat.S_ISDIR(there.st_mode):
+        with folder_at(name, dir_fd=folder) as fd:
+            open_up(fd)
+
+
+def _settle_below(folder: int, name: bytes, manner: Manner) -> None:
+    with folder_at(name, dir_fd=folder) as fd:
+        settle(fd, manner)
+
+
+def _deepest_first(manners: dict[bytes, Manner]) -> list[tuple[bytes, Manner]]:
+    """A folder whose mode keeps us out comes after all that lies in it."""
+    return sorted(manners.items(), key=lambda it: it[0].count(b"/") + bool(it[0]), reverse=True)
