@@ -57,10 +57,6 @@ class Keeper:
         except OSError as error:
             raise CheckpointProblem(f"{self.folder} cannot be used: {error.strerror or error}") from error
 
-    def exists(self) -> bool:
-        """Whether anything was ever kept here."""
-        return self._inner.is_dir()
-
     @contextmanager
     def using(self, stop: Stop) -> Iterator[None]:
         """While this lasts no object is removed. Raises ``CheckpointProblem``, ``Stopped``."""

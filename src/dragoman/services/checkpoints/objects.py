@@ -123,7 +123,7 @@ class Batch:
     """New objects of one checkpoint, apart from all others until ``keep``. On leaving, what was not kept is gone."""
 
     def __init__(self, objects: Objects, folder: Path, *, limit: int, spare: int, sync: bool) -> None:
-        """``folder`` is for what is unfinished, on the objects' filesystem; ``limit`` and ``spare`` are of the settings."""
+        """``folder`` is for what is unfinished, where the objects are; ``limit`` and ``spare`` are of the settings."""
         self._objects = objects
         self._folder = folder / secrets.token_hex(8)
         self._limit = limit

@@ -10,6 +10,7 @@ from dragoman.hub.events import Json
 from .camera import Shot
 from .files import shown
 from .keeper import Keeper
+from .objects import Damaged
 from .places import Place
 from .records import Kept, Original, Record, now
 from .settings import CheckpointSettings
@@ -103,11 +104,12 @@ class Recorder:
 
     def _differs(self, record: Record, first: str, shot: Shot) -> bool:
         kept = record.find(first)
-        if kept is None:
-            raise CheckpointProblem(f"nothing is kept of the first checkpoint, {first}")
-        if kept.object == shot.name:
+        if kept is not None and kept.object == shot.name:
             return False
-        return self._keeper.objects.image(kept.object).substance != shot.image.substance
+        try:
+            return kept is None or self._keeper.objects.image(kept.object).substance != shot.image.substance
+        except Damaged:  # the first one is lost, which is no reason to keep nothing any more
+            return True
 
     def _too_many(self, record: Record, new: New) -> tuple[str, ...]:
         over = len(record.checkpoints) + 1 - max(1, self._settings.per_session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -127,6 +128,8 @@ class Records:
                 if new and self._sync:
                     sync_folder(self._folder)
             except OSError as error:
+                if new:
+                    shutil.rmtree(folder, ignore_errors=True)
                 raise CheckpointProblem(f"the checkpoint cannot be kept: {error.strerror or error}") from error
 
     def remove(self, session: str) -> None:

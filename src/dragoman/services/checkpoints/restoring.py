@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 
 import msgspec
 
@@ -55,7 +57,7 @@ class Restorer:
                 plan, shot = self._stage(wish, swap, root, image, batch, stop)
                 batch.keep()
                 saved = self._recorder.add(wish.place, wish.safety, shot, batch.size)
-                swap.write(plan)
+                swap.intend(plan)
                 swap.perform(plan, root, stop)
             except BaseException:
                 self._undo(swap)
@@ -66,10 +68,11 @@ class Restorer:
     def recover(self) -> None:
         """End what a crash has cut off: what was done stays, anything else is taken back."""
         for swap in left_swaps(self._keeper.restores, sync=self._settings.sync):
-            written = swap.written
-            log.warning("a restore of %s was cut off: it is ended now", shown(written.workspace))
+            log.warning("a restore of %s was cut off: it is ended now", shown(swap.written.workspace))
             try:
-                if swap.done:
+                if not Path(os.fsdecode(swap.written.workspace)).is_dir():
+                    swap.forget()
+                elif swap.done:
                     self._end(swap)
                 else:
                     self._undo(swap)

@@ -43,7 +43,7 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Wait for another server that keeps its checkpoints in the same folder."""
 
     sweep_seconds: float = 2.0
-    """Wait until nothing is being saved, before what nobody needs is thrown away; then that is left to the next time."""
+    """Wait until nothing is being saved, for throwing away what nobody needs; else that is left to the next time."""
 
     sync: bool = True
     """Whether what is written is on disk before it counts. Without it a power cut may cost checkpoints."""

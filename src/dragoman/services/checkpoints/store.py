@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from dragoman.hub.checkpoints import CheckpointProblem, Saved
 
 from .camera import Camera
+from .files import shown
 from .keeper import Keeper
 from .locks import locked
 from .places import Place, Turns, find_place
@@ -50,7 +52,7 @@ class CheckpointStore:
         self._recorder = Recorder(settings, self._keeper)
         self._taker = Taker(settings, self._keeper, camera, self._recorder)
         self._restorer = Restorer(settings, self._keeper, camera, self._recorder)
-        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="checkpoints")
+        self._threads = ThreadPoolExecutor(max(1, settings.threads), thread_name_prefix="checkpoints")
         self._turns = Turns()
         self._rounds: dict[bytes, Round] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -212,7 +214,11 @@ class CheckpointStore:
 
     async def _place(self, cwd: Path) -> Place:
         await self.recover()
-        return await self._work(lambda _: find_place(cwd, self._settings.private, self._ours))
+        return await self._work(lambda _: self._found(cwd))
+
+    def _found(self, cwd: Path) -> Place:
+        self._keeper.prepare()  # somebody may have thrown it all away
+        return find_place(cwd, self._settings.private, self._ours)
 
     def _prepare(self, stop: Stop) -> None:
         self._keeper.prepare()
@@ -281,5 +287,5 @@ async def _logged(work: Coroutine[Any, Any, Any], name: str) -> None:
 
 
 def _what(error: OSError) -> str:
-    named = f"{error.filename}: " if error.filename is not None else ""
+    named = f"{shown(os.fsencode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
     return f"{named}{error.strerror or error}"

@@ -7,7 +7,6 @@ once it is. Whoever finds a plan that nobody works on takes back what it says, o
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import secrets
@@ -90,11 +89,15 @@ class Swap:
             os.mkdir(b"old", 0o700, dir_fd=staging)
         settle(root, self.written.before[b""])
 
-    def write(self, plan: Plan) -> None:
-        """Write down what will be done."""
+    def write_down(self) -> None:
+        """Have on disk what this knows. Raises ``OSError``."""
+        write_file(self._folder / "plan", msgspec.msgpack.encode(self.written), sync=self._sync)
+
+    def intend(self, plan: Plan) -> None:
+        """Write down what will be done. Raises ``OSError``."""
         before, after = {**self.written.before, **plan.before}, {**self.written.before, **plan.after}
         self.written = msgspec.structs.replace(self.written, steps=plan.steps, before=before, after=after)
-        self._write()
+        self.write_down()
 
     def perform(self, plan: Plan, root: int, stop: Stop) -> None:
         """Do it. Raises ``CheckpointProblem``, ``Stopped``, ``OSError``; then ``undo`` is due."""
@@ -113,20 +116,22 @@ class Swap:
         write_file(self._folder / "done", b"", sync=self._sync)
 
     def undo(self) -> None:
-        """Take back all that was done. May be done again. Raises ``CheckpointProblem``, ``OSError``."""
+        """Take back all that was done. May be done again. Raises ``CheckpointProblem``, ``OSError``.
+
+        Where somebody else has been at work since, theirs stays, and what was there before stays in our folder.
+        """
         with self.root() as root:
             if self.written.steps:
                 with self.staged(root) as (new, old):
-                    for number, step in reversed(list(enumerate(self.written.steps))):
-                        with folder_below(root, step.folder) as folder:
-                            _take_back(b"%d" % number, step, folder, new, old)
+                    taken = [self._take_back(it, root, new, old) for it in reversed(range(len(self.written.steps)))]
+                if not all(taken):
+                    raise CheckpointProblem("somebody else has changed the workspace since")
                 # From here on nothing is to be taken back, whatever is gone from our folder.
                 self.written = msgspec.structs.replace(self.written, steps=[])
-                self._write()
+                self.write_down()
             self._clear(root)
             for path, manner in _deepest_first(self.written.before):
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError), folder_below(root, path) as fd:
-                    settle(fd, manner)
+                _settle_again(root, path, manner)
 
     def finish(self) -> None:
         """Clear away what is left, once it is done. May be done again. Raises ``CheckpointProblem``, ``OSError``."""
@@ -143,8 +148,15 @@ class Swap:
         """Leave the plan for somebody else."""
         os.close(self._lock)
 
-    def _write(self) -> None:
-        write_file(self._folder / "plan", msgspec.msgpack.encode(self.written), sync=self._sync)
+    def _take_back(self, number: int, root: int, new: int, old: int) -> bool:
+        step = self.written.steps[number]
+        try:
+            with folder_below(root, step.folder) as folder:
+                _take_back(b"%d" % number, step, folder, new, old)
+        except (CheckpointProblem, FileNotFoundError, NotADirectoryError) as problem:
+            log.warning("%s cannot be put back: %s", shown(step.path), problem)
+            return False
+        return True
 
     def _clear(self, root: int) -> None:
         if status(self.written.staging, root) is not None:
@@ -158,11 +170,16 @@ def begin_swap(restores: Path, workspace: bytes, root: int, session: str, safety
     folder = restores / name
     folder.mkdir(0o700)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try_lock(lock)
     found, staging, manners = os.fstat(root), RESTORE_PREFIX + name.encode(), {b"": manner_at(root)}
     written = Written(_VERSION, workspace, found.st_dev, found.st_ino, staging, session, safety, [], manners, manners)
-    write_file(folder / "plan", msgspec.msgpack.encode(written), sync=sync)
-    return Swap(folder, written, lock, sync=sync)
+    swap = Swap(folder, written, lock, sync=sync)
+    try:
+        try_lock(lock)
+        swap.write_down()
+    except BaseException:
+        swap.forget()
+        raise
+    return swap
 
 
 def left_swaps(restores: Path, *, sync: bool) -> Iterator[Swap]:
@@ -235,6 +252,15 @@ def _open_up_below(there: os.stat_result, name: bytes, folder: int) -> None:
 def _settle_below(folder: int, name: bytes, manner: Manner) -> None:
     with folder_at(name, dir_fd=folder) as fd:
         settle(fd, manner)
+
+
+def _settle_again(root: int, path: bytes, manner: Manner) -> None:
+    """Make a folder what it was. One that is somebody else's may have a newer time than it had."""
+    try:
+        with folder_below(root, path) as fd:
+            settle(fd, manner)
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        log.warning("folder %s is not quite what it was: %s", shown(path), error)
 
 
 def _deepest_first(manners: dict[bytes, Manner]) -> list[tuple[bytes, Manner]]:
