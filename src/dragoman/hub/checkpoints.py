@@ -40,15 +40,15 @@ class Checkpoints(Protocol):
     async def take(self, session: str, cwd: Path, checkpoint: str, *, first: str | None) -> Saved:
         """Save ``cwd`` under this id, new in its session. ``first`` is the session's first checkpoint, or None.
 
-        Raises ``CheckpointProblem`` when the image would not be true: a file changed meanwhile, or cannot be read. An id
-        that was taken before is taken anew: the log never learned of it.
+        An id that was taken before is taken anew: the log never learned of it. Raises ``CheckpointProblem`` when the
+        image would not be true: a file changed meanwhile, or cannot be read.
         """
 
     async def restore(self, session: str, cwd: Path, checkpoint: str, *, safety: str, first: str) -> Saved:
         """Save ``cwd`` as ``safety``, then make it what ``checkpoint`` holds. Raises ``CheckpointProblem``.
 
-        When it raises, the folder is as it was, and no ``safety`` is kept; but for one that is cancelled in its very last
-        moment, when all is done.
+        When it raises, the folder is as it was, and no ``safety`` is kept. One that is cancelled when it is done
+        already is not cancelled: it returns.
         """
 
     async def delete(self, session: str, checkpoint: str) -> None:

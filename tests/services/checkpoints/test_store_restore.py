@@ -198,6 +198,58 @@ async def test_a_killed_server_s_restore_is_ended_by_the_next(desk: Desk, call: 
     assert shape(desk.work) == before
 
 
+@pytest.mark.parametrize("at", range(1, 8))
+async def test_taking_back_makes_nothing_for_which_a_full_disk_had_no_room(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    first, _, now = await prepared(desk)
+    wire, real = Tripwire(os.rename, at, FULL), os.open
+
+    def full(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        if flags & os.O_CREAT and wire.left <= 0:
+            raise FULL
+        return real(path, flags, *args, **more)
+
+    monkeypatch.setattr(os, "rename", wire)
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(CheckpointProblem, match="No space left"):
+        await desk.restore(first)
+    monkeypatch.undo()
+    assert shape(desk.work) == now
+    assert unfinished(desk.folder) == []
+
+
+async def test_a_workspace_that_is_halfway_is_put_right_before_anything_else(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk.folder.parent / "other").mkdir()
+    first, before, now = await prepared(desk)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", Tripwire(os.rename, 5, FULL))
+        patch.setattr(swap.Swap, "undo", _dead)
+        with pytest.raises(CheckpointProblem, match="was not taken back"):
+            await desk.restore(first)
+        with pytest.raises(CheckpointProblem, match="was not taken back"):
+            await desk.take()
+        await desk.store.take("s2", desk.folder.parent / "other", "cp-0000", first=None)
+    assert shape(desk.work) not in (before, now)
+    await desk.take()
+    assert shape(desk.work) == now
+
+
+async def test_a_restore_that_is_done_does_not_fail_any_more(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, before, _ = await prepared(desk)
+    with monkeypatch.context() as patch:
+        patch.setattr(swap.Swap, "finish", _dead)
+        await desk.restore(first)
+    assert "is left over: killed" in caplog.text
+    await desk.take()
+    assert shape(desk.work) == before
+    assert unfinished(desk.folder) == []
+
+
 async def test_a_checkpoint_that_is_damaged_is_not_restored(desk: Desk) -> None:
     furnish(desk.work)
     before = shape(desk.work)
@@ -346,12 +398,8 @@ async def _read_only(home: Path) -> None:
     assert shape(desk.work) == before
     await desk.restore(safety)
     assert shape(desk.work) == now
-    real = swap.write_file
-    swap.write_file = lambda path, *args, **more: real(path, *args, **more) if path.name != "done" else _dead(path)
-    try:
+    swap.Swap.mark_done = _dead  # type: ignore[method-assign]
+    with pytest.raises(CheckpointProblem, match="killed"):
         await desk.restore(first)
-    except CheckpointProblem:
-        assert shape(desk.work) == now
-    else:
-        raise AssertionError("it was done")
+    assert shape(desk.work) == now
     await desk.store.close()

@@ -16,6 +16,7 @@ from dragoman.hub.checkpoints import CheckpointProblem
 from dragoman.services.checkpoints import CheckpointStore, swap
 from dragoman.services.checkpoints import walk as walks
 from dragoman.services.checkpoints.content import read_pieces
+from dragoman.services.checkpoints.objects import Batch
 from dragoman.services.checkpoints.places import Place, Turns
 
 from .store_rig import Desk, quick, shape, stored, unfinished, until
@@ -238,6 +239,17 @@ async def test_a_store_that_closes_ends_what_runs_and_takes_nothing_more(desk: D
     assert unfinished(desk.folder) == []
 
 
+async def test_who_comes_while_the_store_closes_is_not_left_waiting(desk: Desk) -> None:
+    await desk.store.recover()
+    tasks = [asyncio.create_task(desk.store.take(f"n{it}", desk.work, "cp-0000", first=None)) for it in range(10)]
+    await asyncio.sleep(0)
+    await desk.store.close()
+    async with asyncio.timeout(10):
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(it, CheckpointProblem) for it in done)
+    assert unfinished(desk.folder) == []
+
+
 async def test_a_session_that_is_dropped_while_it_is_saved_leaves_nothing(desk: Desk, gate: Gate) -> None:
     (desk.work / "file").write_text("text")
     task = asyncio.create_task(desk.take())
@@ -246,6 +258,28 @@ async def test_a_session_that_is_dropped_while_it_is_saved_leaves_nothing(desk: 
     gate.open()
     await task
     await until(lambda: not (desk.folder / "s1").exists() and not stored(desk.folder))
+
+
+async def test_what_a_take_that_failed_has_read_is_not_believed_to_be_kept(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next one says that it is saved, and a part of it is missing."""
+    (desk.work / "d").mkdir()
+    (desk.work / "d" / "file").write_text("text")
+    before = shape(desk.work)
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "keep", _broken)
+        with pytest.raises(CheckpointProblem, match="broken"):
+            await desk.take()
+    desk.count = 0
+    first, _ = await desk.take()
+    (desk.work / "d" / "file").write_text("other")
+    await desk.restore(first)
+    assert shape(desk.work) == before
+
+
+def _broken(self: Batch) -> None:
+    raise OSError("broken")
 
 
 async def test_nothing_is_swept_while_somebody_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

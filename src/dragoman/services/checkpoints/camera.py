@@ -26,6 +26,7 @@ class Shot(msgspec.Struct, frozen=True):
     name: bytes
     image: Image
     view: View
+    device: int
 
 
 class Camera:
@@ -35,31 +36,34 @@ class Camera:
         self._settings = settings
         self._folder = folder
 
-    def take(self, place: Place, batch: Batch, generation: bytes, stop: Stop) -> Shot:
+    def take(self, place: Place, batch: Batch, generation: bytes, stop: Stop, last: Shot | None = None) -> Shot:
         """The workspace as it is, its objects in ``batch``. The caller keeps ``generation`` from moving on.
 
-        Raises ``CheckpointProblem``, ``Stopped``.
+        ``last`` is one that was taken with the same batch. Raises ``CheckpointProblem``, ``Stopped``.
         """
         try:
             with folder_at(place.path) as root:
-                return self._take(place, root, batch, generation, stop)
+                return self._take(place, root, batch, generation, stop, last)
         except FileNotFoundError:
             raise CheckpointProblem(f"{shown(place.path)} is gone") from None
+
+    def remember(self, place: Place, shot: Shot, generation: bytes) -> None:
+        """Read less the next time. Only once the batch is kept: what is remembered must be there."""
+        save_index(self._file(place, "index"), place.path, shot.device, generation, shot.view.root)
 
     def lock(self, place: Place) -> Path:
         """A file whose lock is held while somebody works on the workspace."""
         return self._file(place, "lock")
 
-    def _take(self, place: Place, root: int, batch: Batch, generation: bytes, stop: Stop) -> Shot:
-        file, device = self._file(place, "index"), os.fstat(root).st_dev
-        index = load_index(file, place.path, device)
-        known = index.root if index is not None else None
-        sure = index is not None and index.generation == generation
+    def _take(self, place: Place, root: int, batch: Batch, generation: bytes, stop: Stop, last: Shot | None) -> Shot:
+        device = os.fstat(root).st_dev
+        index = load_index(self._file(place, "index"), place.path, device) if last is None else None
+        known = last.view.root if last is not None else index.root if index is not None else None
+        sure = last is not None or (index is not None and index.generation == generation)
         view = self._look(place, root, known, batch, stop, sure=sure)
         tree = _Trees(batch, stop, sure=sure).put(view.root)
         image = Image(VERSION, tree, view.groups, tuple(sorted(view.skipped)))
-        save_index(file, place.path, device, generation, view.root)
-        return Shot(batch.put_value(image), image, view)
+        return Shot(batch.put_value(image), image, view, device)
 
     def _look(self, place: Place, root: int, known: Seen | None, batch: Batch, stop: Stop, *, sure: bool) -> View:
         news: bytes | None = None

@@ -44,10 +44,10 @@ class Restorer:
         self._recorder = recorder
 
     def restore(self, wish: Wish, stop: Stop) -> Saved:
-        """Do it; the safety checkpoint. When it raises ``CheckpointProblem``, ``Stopped`` or ``OSError``, the workspace
-        is as it was.
+        """Do it; gives the safety checkpoint. When it raises, the workspace is as it was.
 
-        The caller keeps objects from being removed, and others from working on the workspace.
+        The caller keeps objects from being removed, and others from working on the workspace. Raises
+        ``CheckpointProblem``, ``Stopped``, ``OSError``.
         """
         image = self._keeper.objects.image(wish.image)
         with self._keeper.batch() as batch, folder_at(wish.place.path) as root:
@@ -56,70 +56,87 @@ class Restorer:
                 swap.stage(root)
                 plan, shot = self._stage(wish, swap, root, image, batch, stop)
                 batch.keep()
-                saved = self._recorder.add(wish.place, wish.safety, shot, batch.size)
                 swap.intend(plan)
                 swap.perform(plan, root, stop)
+                saved = self._recorder.add(wish.place, wish.safety, shot, batch.size)
+                swap.mark_done()
             except BaseException:
                 self._undo(swap)
                 raise
             self._end(swap)
             return saved
 
-    def recover(self) -> None:
-        """End what a crash has cut off: what was done stays, anything else is taken back."""
+    def recover(self, place: Place | None = None) -> None:
+        """End what was cut off, here or everywhere: what was done stays, anything else is taken back.
+
+        Raises ``CheckpointProblem`` if ``place`` has to stay halfway.
+        """
         for swap in left_swaps(self._keeper.restores, sync=self._settings.sync):
+            if place is not None and not place.overlaps(Place(swap.written.workspace, frozenset())):
+                swap.let_go()
+                continue
             log.warning("a restore of %s was cut off: it is ended now", shown(swap.written.workspace))
             try:
-                if not Path(os.fsdecode(swap.written.workspace)).is_dir():
-                    swap.forget()
-                elif swap.done:
-                    self._end(swap)
-                else:
-                    self._undo(swap)
-            except (CheckpointProblem, OSError) as problem:
+                self._recover(swap)
+            except CheckpointProblem as problem:
+                if place is not None:
+                    raise
                 log.error("%s", problem)  # noqa: TRY400
+
+    def _recover(self, swap: Swap) -> None:
+        if not Path(os.fsdecode(swap.written.workspace)).is_dir():
+            swap.forget()
+        elif swap.done:
+            self._end(swap)
+        else:
+            self._undo(swap)
 
     def _begin(self, wish: Wish, root: int) -> Swap:
         new, sync = wish.safety, self._settings.sync
         return begin_swap(self._keeper.restores, wish.place.path, root, new.session, new.checkpoint, sync=sync)
 
-    def _take(self, wish: Wish, batch: Batch, stop: Stop) -> Shot:
-        return self._camera.take(wish.place, batch, self._keeper.generation(), stop)
-
     def _stage(self, wish: Wish, swap: Swap, root: int, image: Image, batch: Batch, stop: Stop) -> tuple[Plan, Shot]:
         """Build what comes, until the workspace stood still meanwhile."""
-        objects = self._keeper.objects
-        shot = self._take(wish, batch, stop)
+        objects, generation = self._keeper.objects, self._keeper.generation()
+        shot = self._camera.take(wish.place, batch, generation, stop)
         for _ in range(self._settings.walks):
             plan = make_plan(shot.view, image, wish.place, objects.tree)
             with swap.staged(root) as (new, _old):
                 clear_inside(new)
                 Staging(new, objects.get, objects.tree, image.groups, stop).build(plan)
-            again = self._take(wish, batch, stop)
+            again = self._camera.take(wish.place, batch, generation, stop, shot)
             if again.name == shot.name:
                 return plan, again
             shot = again
         raise CheckpointProblem(f"{shown(wish.place.path)} changes while it is to be restored")
 
     def _undo(self, swap: Swap) -> None:
+        written = swap.written
         try:
             swap.undo()
-            self._recorder.forget(swap.written.session, swap.written.safety)
         except (CheckpointProblem, OSError) as problem:
             swap.let_go()
-            left = shown(swap.written.workspace + b"/" + swap.written.staging)
+            left = shown(written.workspace + b"/" + written.staging)
             raise CheckpointProblem(
-                f"the restore failed, and was not taken back: {problem}. What it had moved away lies in {left}; "
-                "the server tries again when it starts"
+                f"a restore failed halfway, and was not taken back: {problem}. What it had moved away lies in {left}; "
+                "the next checkpoint or restore tries again first"
             ) from problem
+        try:
+            self._recorder.forget(written.session, written.safety)
+        except CheckpointProblem as problem:  # nobody knows of it: one checkpoint too many does no harm
+            log.warning("checkpoint %s of session %s is left over: %s", written.safety, written.session, problem)
         swap.forget()
 
     def _end(self, swap: Swap) -> None:
-        """It is done: what cannot be cleared away now is left to the next start."""
-        try:
-            swap.finish()
-        except (CheckpointProblem, OSError) as problem:
-            log.warning("%s is left over: %s", shown(swap.written.staging), problem)
-            swap.let_go()
-        else:
-            swap.forget()
+        """It is done, and nothing may fail any more: what cannot be cleared away now is left to the next time."""
+        problem: Exception | None = None
+        for _ in range(2):
+            try:
+                swap.finish()
+            except (CheckpointProblem, OSError) as error:
+                problem = error
+            else:
+                swap.forget()
+                return
+        log.warning("%s is left over: %s", shown(swap.written.staging), problem)
+        swap.let_go()

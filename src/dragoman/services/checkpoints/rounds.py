@@ -11,6 +11,7 @@ from .keeper import Keeper
 from .locks import locked
 from .places import Place
 from .recorder import New, Recorder
+from .restoring import Restorer
 from .settings import CheckpointSettings
 from .stop import Stop
 
@@ -55,7 +56,10 @@ class Round:
 class Taker:
     """Serves rounds. Everything here blocks."""
 
-    def __init__(self, settings: CheckpointSettings, keeper: Keeper, camera: Camera, recorder: Recorder) -> None:
+    def __init__(
+        self, settings: CheckpointSettings, keeper: Keeper, camera: Camera, recorder: Recorder, restorer: Restorer
+    ) -> None:
+        self._restorer = restorer
         self._settings = settings
         self._keeper = keeper
         self._camera = camera
@@ -72,8 +76,11 @@ class Taker:
             self._keeper.using(stop),
             self._keeper.batch() as batch,
         ):
-            shot = self._camera.take(round_.place, batch, self._keeper.generation(), stop)
+            self._restorer.recover(round_.place)
+            generation = self._keeper.generation()
+            shot = self._camera.take(round_.place, batch, generation, stop)
             batch.keep()
+            self._camera.remember(round_.place, shot, generation)
             size = batch.size
             for asked in round_.asked:
                 if not asked.withdrawn:

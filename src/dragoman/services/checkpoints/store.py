@@ -35,6 +35,8 @@ log = logging.getLogger("dragoman.checkpoints")
 
 T = TypeVar("T")
 
+_STOPPING = "the server is stopping"
+
 
 class CheckpointStore:
     """See the module. One per server; what belongs to a session belongs to that server."""
@@ -50,8 +52,8 @@ class CheckpointStore:
         camera = Camera(settings, self._keeper.workspaces)
         self._camera = camera
         self._recorder = Recorder(settings, self._keeper)
-        self._taker = Taker(settings, self._keeper, camera, self._recorder)
         self._restorer = Restorer(settings, self._keeper, camera, self._recorder)
+        self._taker = Taker(settings, self._keeper, camera, self._recorder, self._restorer)
         self._threads = ThreadPoolExecutor(max(1, settings.threads), thread_name_prefix="checkpoints")
         self._turns = Turns()
         self._rounds: dict[bytes, Round] = {}
@@ -87,12 +89,12 @@ class CheckpointStore:
             return asked.result()
 
     async def restore(self, session: str, cwd: Path, checkpoint: str, *, safety: str, first: str) -> Saved:
-        """See the port. One that is cancelled once the workspace has become what was asked for leaves it like that."""
+        """See the port."""
         new = New(session=checked_name(session), checkpoint=checked_name(safety), first=first, spare=checkpoint)
         with self._at_work(session):
             place = await self._place(cwd)
             async with self._turns.hold(place):
-                return await self._work(functools.partial(self._restore, place, new, checkpoint))
+                return await self._work(functools.partial(self._restore, place, new, checkpoint), final=True)
 
     async def delete(self, session: str, checkpoint: str) -> None:
         """See the port. What only it needed goes soon after."""
@@ -136,6 +138,8 @@ class CheckpointStore:
     # Taking
 
     def _join(self, place: Place, asked: Asked) -> Round:
+        if self._closing:
+            raise CheckpointProblem(_STOPPING)
         round_ = self._rounds.get(place.path)
         if round_ is None:
             round_ = self._rounds[place.path] = Round(place)
@@ -179,11 +183,13 @@ class CheckpointStore:
             locked(self._camera.lock(place), stop, self._settings.lock_seconds),
             self._keeper.using(stop),
         ):
+            self._restorer.recover(place)
             wish = Wish(place, new, self._recorder.image(new.session, checked_name(checkpoint)))
             saved = self._restorer.restore(wish, stop)
         try:
             return self._recorder.fit(new, saved, stop)
-        except (CheckpointProblem, Stopped):  # it is done all the same; the next one makes room
+        except (CheckpointProblem, Stopped, OSError) as problem:  # it is done all the same; the next one makes room
+            log.info("nothing is let go for the quota now: %s", problem)
             return saved
 
     # Sessions that end
@@ -231,18 +237,26 @@ class CheckpointStore:
         if not ready.cancelled() and ready.exception() is None:
             self._start(self.sweep(), "checkpoints: sweep")
 
-    async def _work(self, work: Callable[[Stop], T], stop: Stop | None = None, *, essential: bool = False) -> T:
+    async def _work(
+        self, work: Callable[[Stop], T], stop: Stop | None = None, *, essential: bool = False, final: bool = False
+    ) -> T:
         """Do this in a thread. Who is cancelled meanwhile stops it, and goes on once it has ended.
 
-        What is ``essential`` is short, and still done while the server stops. Raises ``CheckpointProblem``.
+        What is ``essential`` is short, and still done while the server stops. What is ``final`` cannot be taken back
+        once it is done: who is cancelled too late for it is not cancelled. Raises ``CheckpointProblem``.
         """
         if self._closing and not essential:
-            raise CheckpointProblem("the server is stopping")
+            raise CheckpointProblem(_STOPPING)
         stop = stop or Stop()
         self._stops.add(stop)
         job = asyncio.wrap_future(self._threads.submit(work, stop))
         try:
-            await _unmoved(job, stop)
+            try:
+                await _unmoved(job, stop)
+            except asyncio.CancelledError:
+                if not final or job.exception() is not None:
+                    raise
+                _not_cancelled()
             return job.result()
         except Stopped:
             raise CheckpointProblem("it was ended before it was done") from None
@@ -273,6 +287,12 @@ async def _unmoved(job: asyncio.Future[Any], stop: Stop | None = None) -> None:
     if cancelled is not None:
         job.exception()  # looked at: nobody else will
         raise cancelled
+
+
+def _not_cancelled() -> None:
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
 
 
 async def _wait(event: asyncio.Event) -> None:

@@ -1,8 +1,9 @@
 """Exchanging names of a workspace for what was staged, so that it can be undone at any time, also by a later process.
 
 What is to be done is written down first (``restores/<id>/plan``, on disk). Each step is two renames within the
-workspace; which of them have happened is seen from where things lie, so that nothing is written meanwhile, but ``done``
-once it is. Whoever finds a plan that nobody works on takes back what it says, or clears away what is left.
+workspace; which of them have happened is seen from where things lie, so that nothing is written meanwhile. Once it is
+done the plan is called ``done``. Whoever finds a plan that nobody works on takes back what it says, or clears away what
+is left.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 
 from dragoman.hub.checkpoints import CheckpointProblem
 
-from .files import RESTORE_PREFIX, clear, folder_at, folder_below, open_up, shown, status, write_file
+from .files import RESTORE_PREFIX, clear, folder_at, folder_below, open_up, shown, status, sync_folder, write_file
 from .image import Folder
 from .locks import try_lock
 from .plan import Manner, Plan, Step, manner_at, manner_of
@@ -30,6 +31,9 @@ from .stop import Stop
 log = logging.getLogger("dragoman.checkpoints")
 
 _VERSION = 1
+
+_PLAN, _DONE, _UNDONE = "plan", "done", "undone"
+"""What the plan's file is called: what happens to it later is said by renaming it."""
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):
@@ -59,7 +63,11 @@ class Swap:
     @property
     def done(self) -> bool:
         """Whether the workspace is what it was to be."""
-        return (self._folder / "done").exists()
+        return (self._folder / _DONE).exists()
+
+    def mark_done(self) -> None:
+        """From here on it is done, whatever happens. Raises ``OSError``."""
+        self._mark(_DONE)
 
     @contextmanager
     def root(self) -> Iterator[int]:
@@ -91,16 +99,16 @@ class Swap:
 
     def write_down(self) -> None:
         """Have on disk what this knows. Raises ``OSError``."""
-        write_file(self._folder / "plan", msgspec.msgpack.encode(self.written), sync=self._sync)
+        write_file(self._folder / _PLAN, msgspec.msgpack.encode(self.written), sync=self._sync)
 
     def intend(self, plan: Plan) -> None:
-        """Write down what will be done. Raises ``OSError``."""
+        """Write down what will be done. Nothing is made after that, so that a full disk hinders nobody. ``OSError``."""
         before, after = {**self.written.before, **plan.before}, {**self.written.before, **plan.after}
         self.written = msgspec.structs.replace(self.written, steps=plan.steps, before=before, after=after)
         self.write_down()
 
     def perform(self, plan: Plan, root: int, stop: Stop) -> None:
-        """Do it. Raises ``CheckpointProblem``, ``Stopped``, ``OSError``; then ``undo`` is due."""
+        """Do it; then comes ``mark_done``. If it raises, ``undo``: ``CheckpointProblem``, ``Stopped``, ``OSError``."""
         with self.staged(root) as (new, old):
             for number, (step, entry) in enumerate(zip(plan.steps, plan.coming, strict=True)):
                 stop.check()
@@ -113,7 +121,6 @@ class Swap:
                     settle(fd, manner)
         if self._sync:
             os.sync()
-        write_file(self._folder / "done", b"", sync=self._sync)
 
     def undo(self) -> None:
         """Take back all that was done. May be done again. Raises ``CheckpointProblem``, ``OSError``.
@@ -121,14 +128,13 @@ class Swap:
         Where somebody else has been at work since, theirs stays, and what was there before stays in our folder.
         """
         with self.root() as root:
-            if self.written.steps:
+            if self.written.steps and not (self._folder / _UNDONE).exists():
                 with self.staged(root) as (new, old):
                     taken = [self._take_back(it, root, new, old) for it in reversed(range(len(self.written.steps)))]
                 if not all(taken):
                     raise CheckpointProblem("somebody else has changed the workspace since")
                 # From here on nothing is to be taken back, whatever is gone from our folder.
-                self.written = msgspec.structs.replace(self.written, steps=[])
-                self.write_down()
+                self._mark(_UNDONE)
             self._clear(root)
             for path, manner in _deepest_first(self.written.before):
                 _settle_again(root, path, manner)
@@ -140,13 +146,18 @@ class Swap:
             settle(root, self.written.after[b""])
 
     def forget(self) -> None:
-        """Remove the plan."""
-        shutil.rmtree(self._folder)
+        """Remove the plan, and let go of it. What cannot be removed is no plan any more, and goes the next time."""
+        shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)
 
     def let_go(self) -> None:
         """Leave the plan for somebody else."""
         os.close(self._lock)
+
+    def _mark(self, name: str) -> None:
+        (self._folder / _PLAN).replace(self._folder / name)
+        if self._sync:
+            sync_folder(self._folder)
 
     def _take_back(self, number: int, root: int, new: int, old: int) -> bool:
         step = self.written.steps[number]
@@ -193,13 +204,15 @@ def left_swaps(restores: Path, *, sync: bool) -> Iterator[Swap]:
         if not try_lock(lock):
             os.close(lock)
             continue
-        try:
-            written = msgspec.msgpack.decode((folder / "plan").read_bytes(), type=Written)
-        except FileNotFoundError:  # nothing had begun, or all has ended
+        plan = next((path for it in (_PLAN, _DONE, _UNDONE) if (path := folder / it).exists()), None)
+        if plan is None:  # nothing had begun, or all has ended
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
+            continue
+        try:
+            written = msgspec.msgpack.decode(plan.read_bytes(), type=Written)
         except (OSError, msgspec.MsgspecError) as error:
-            log.warning("%s cannot be used: %s", folder / "plan", error)
+            log.warning("%s cannot be used: %s", plan, error)
             os.close(lock)
         else:
             yield Swap(folder, written, lock, sync=sync)
