@@ -211,6 +211,20 @@ async def test_what_a_newer_server_wrote_is_not_thrown_away(desk: Desk) -> None:
     assert stored(desk.folder) == objects
 
 
+async def test_what_the_original_server_keeps_there_is_left_alone(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    await desk.take()
+    theirs = desk.folder / "74004bf4-f892-4c42-8275-00ca2b56c686"
+    (theirs / "original").mkdir(parents=True)
+    record = {"version": 1, "sessionId": theirs.name, "originalSnapshot": {"kind": "directory", "path": "original"}}
+    (theirs / "metadata.json").write_text(json.dumps({**record, "checkpoints": []}))
+    before = shape(theirs)
+    assert await desk.store.sweep()
+    assert shape(theirs) == before
+    assert caplog.text == ""
+    with pytest.raises(CheckpointProblem, match="version 1"):
+        await desk.store.take(theirs.name, desk.work, "cp-0000", first=None)
+
+
 async def test_the_oldest_go_when_there_are_too_many_but_never_the_first(tmp_path: Path) -> None:
     desk = Desk(tmp_path, quick(per_session=2))
     await desk.take()

@@ -237,6 +237,30 @@ async def test_a_workspace_that_is_halfway_is_put_right_before_anything_else(
     assert shape(desk.work) == now
 
 
+async def test_what_somebody_saved_after_a_crash_is_not_thrown_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, before, _ = await prepared(desk)
+    with monkeypatch.context() as patch:
+        patch.setattr(swap.Swap, "mark_done", _dead)
+        patch.setattr(swap.Swap, "undo", _dead)
+        with pytest.raises(CheckpointProblem, match="was not taken back"):
+            await desk.restore(first)
+    (desk.work / "saved").write_text("an editor's way to save")
+    (desk.work / "saved").rename(desk.work / "one")
+    await desk.again()
+    with pytest.raises(CheckpointProblem, match=r"goes on once that folder is removed"):
+        await desk.take()
+    assert (desk.work / "one").read_text() == "an editor's way to save"
+    assert (desk.work / "a" / "file").read_text() == "new"  # the rest is as it was before the restore
+    (left,) = desk.work.glob(".dragoman-restore-*")
+    shutil.rmtree(left)
+    await desk.take()
+    assert unfinished(desk.folder) == []
+    await desk.restore(first)
+    assert shape(desk.work) == before
+
+
 async def test_a_restore_that_is_done_does_not_fail_any_more(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -222,6 +222,45 @@ async def test_a_restore_that_is_cancelled_changes_nothing(
     assert unfinished(desk.folder) == []
 
 
+@pytest.mark.parametrize("limited", [False, True])
+async def test_a_restore_that_is_cancelled_when_it_is_done_returns(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, limited: bool
+) -> None:
+    """Else nobody would know of the safety checkpoint."""
+    before = shape(desk.work)
+    first, _ = await desk.take()
+    (desk.work / "file").write_text("new")
+    reached, go_on, finish = threading.Event(), threading.Event(), swap.Swap.finish
+
+    def held(self: swap.Swap) -> None:
+        reached.set()
+        assert go_on.wait(10)
+        finish(self)
+
+    monkeypatch.setattr(swap.Swap, "finish", held)
+
+    async def restore() -> str:
+        async with asyncio.timeout(10) as limit:
+            clock.set_result(limit)
+            return (await desk.restore(first))[0]
+
+    clock: asyncio.Future[asyncio.Timeout] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(restore())
+    await until(reached.is_set)
+    if limited:
+        (await clock).reschedule(0)
+        await until(task.cancelling)
+    else:
+        task.cancel()
+        await asyncio.sleep(0)
+    go_on.set()
+    safety = await task
+    assert task.cancelling() == 0
+    assert shape(desk.work) == before
+    await desk.restore(safety)
+    assert (desk.work / "file").read_text() == "new"
+
+
 async def test_a_store_that_closes_ends_what_runs_and_takes_nothing_more(desk: Desk, gate: Gate) -> None:
     (desk.work / "file").write_text("text")
     running = asyncio.create_task(desk.take())

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ from .settings import CheckpointSettings
 from .stop import Stop
 
 log = logging.getLogger("dragoman.checkpoints")
+
+_REMEMBERED = 90 * 24 * 3600.0
+"""Seconds that it is remembered what was seen of a workspace; all of it is read again after."""
 
 
 class Keeper:
@@ -124,9 +128,15 @@ class Keeper:
             return tuple(gone)
 
     def tidy(self, stop: Stop) -> None:
-        """Remove what whoever was killed has left unfinished, if nobody is at work."""
+        """Remove what whoever was killed has left unfinished, and what was last seen long ago, if nobody is at work.
+
+        Raises ``CheckpointProblem`` if somebody is.
+        """
         with locked(self._lock, stop, 0.0), folder_at(self._new) as new:
             clear_inside(new)
+            for index in self.workspaces.glob("*.index"):
+                if index.stat().st_mtime < time.time() - _REMEMBERED:
+                    index.unlink()
 
     def _sweep(self, needed: set[bytes]) -> None:
         # Said first: whoever is killed in the middle leaves no one believing that all is there.
@@ -138,8 +148,9 @@ class Keeper:
             record: Record | None = None
             try:
                 record = self.records.read(session) if session != but else None
-            except OtherVersion:
-                raise
+            except OtherVersion as other:
+                if not other.original:
+                    raise  # nothing that it may need is thrown away
             except CheckpointProblem as problem:
                 log.warning("checkpoints of session %s are lost: %s", session, problem)
             if record is not None:

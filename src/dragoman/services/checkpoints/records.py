@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -16,8 +17,12 @@ from dragoman.hub.checkpoints import CheckpointProblem
 from .files import clear, folder_at, sync_folder, write_file
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-_VERSION = 2
-"""The first was the folder copies and patches that seed coworker describes; there is no reader for those here."""
+_ORIGINAL, _VERSION = 1, 2
+"""The first is that of the original server, which keeps copies of folders and patches in the same place: not ours."""
+
+
+Name = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""An object's name, as people can read it."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -28,11 +33,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
     changed: bool
     patch_bytes: int
-    image: str
+    image: Name
 
     @property
     def object(self) -> bytes:
-        """The name of the object that has its image. Raises ``ValueError``."""
+        """The name of the object that has its image."""
         return bytes.fromhex(self.image)
 
 
@@ -42,7 +47,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kind: str = "directory"
     id: str
     patch_bytes: int
-    image: str
+    image: Name
 
     @property
     def object(self) -> bytes:
@@ -98,19 +103,18 @@ class Records:
         return self._folder / checked_name(session)
 
     def read(self, session: str) -> Record | None:
-        """None if there is none. Raises ``CheckpointProblem`` if it cannot be read."""
+        """None if there is none. Raises ``CheckpointProblem`` if it cannot be read, or is not ours."""
         file = self.folder(session) / "metadata.json"
         try:
-            record = msgspec.json.decode(file.read_bytes(), type=Record)
-            for image in record.images():
-                if len(image) != 32:
-                    raise ValueError("an image without a name")  # noqa: TRY301
+            text = file.read_bytes()
+            version = msgspec.json.decode(text, type=_Versioned).version
+            record = msgspec.json.decode(text, type=Record) if version == _VERSION else None
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError) as error:
             raise CheckpointProblem(f"{file} cannot be used: {error}") from error
-        if record.version != _VERSION:
-            raise OtherVersion(f"{file} is of version {record.version}, which this server does not know")
+        if record is None:
+            raise OtherVersion(version, f"{file} is of version {version}, which this server does not know")
         return record
 
     def change(self, session: str, change: Callable[[Record | None], Record | None]) -> None:
@@ -143,7 +147,15 @@ class Records:
 
 
 class OtherVersion(CheckpointProblem):
-    """A record that another server wrote: nothing that it may need is thrown away."""
+    """A record that another server wrote. ``original``: one that keeps nothing in objects."""
+
+    def __init__(self, version: int, problem: str) -> None:
+        super().__init__(problem)
+        self.original = version <= _ORIGINAL
+
+
+class _Versioned(msgspec.Struct):
+    version: int
 
 
 def checked_name(name: str) -> str:

@@ -119,7 +119,7 @@ class Restorer:
             left = shown(written.workspace + b"/" + written.staging)
             raise CheckpointProblem(
                 f"a restore failed halfway, and was not taken back: {problem}. What it had moved away lies in {left}; "
-                "the next checkpoint or restore tries again first"
+                "the next checkpoint or restore tries again, and goes on once that folder is removed"
             ) from problem
         try:
             self._recorder.forget(written.session, written.safety)

@@ -249,6 +249,7 @@ class CheckpointStore:
             raise CheckpointProblem(_STOPPING)
         stop = stop or Stop()
         self._stops.add(stop)
+        cancels = _cancels()
         job = asyncio.wrap_future(self._threads.submit(work, stop))
         try:
             try:
@@ -256,7 +257,7 @@ class CheckpointStore:
             except asyncio.CancelledError:
                 if not final or job.exception() is not None:
                     raise
-                _not_cancelled()
+                _not_cancelled(cancels)
             return job.result()
         except Stopped:
             raise CheckpointProblem("it was ended before it was done") from None
@@ -289,10 +290,16 @@ async def _unmoved(job: asyncio.Future[Any], stop: Stop | None = None) -> None:
         raise cancelled
 
 
-def _not_cancelled() -> None:
+def _cancels() -> int:
     task = asyncio.current_task()
-    while task is not None and task.uncancel():
-        pass
+    return task.cancelling() if task is not None else 0
+
+
+def _not_cancelled(cancels: int) -> None:
+    """Let whoever runs this go on as if nobody had cancelled it since there were so many cancels."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling() > cancels:
+        task.uncancel()
 
 
 async def _wait(event: asyncio.Event) -> None:

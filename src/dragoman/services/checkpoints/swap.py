@@ -129,10 +129,7 @@ class Swap:
         """
         with self.root() as root:
             if self.written.steps and not (self._folder / _UNDONE).exists():
-                with self.staged(root) as (new, old):
-                    taken = [self._take_back(it, root, new, old) for it in reversed(range(len(self.written.steps)))]
-                if not all(taken):
-                    raise CheckpointProblem("somebody else has changed the workspace since")
+                self._take_all_back(root)
                 # From here on nothing is to be taken back, whatever is gone from our folder.
                 self._mark(_UNDONE)
             self._clear(root)
@@ -158,6 +155,16 @@ class Swap:
         (self._folder / _PLAN).replace(self._folder / name)
         if self._sync:
             sync_folder(self._folder)
+
+    def _take_all_back(self, root: int) -> None:
+        try:
+            with self.staged(root) as (new, old):
+                taken = [self._take_back(it, root, new, old) for it in reversed(range(len(self.written.steps)))]
+        except FileNotFoundError:  # whoever removed it wants nothing back
+            log.warning("%s is gone: nothing more is taken back", shown(self.written.staging))
+            return
+        if not all(taken):
+            raise CheckpointProblem("somebody else has changed the workspace since")
 
     def _take_back(self, number: int, root: int, new: int, old: int) -> bool:
         step = self.written.steps[number]
