@@ -237,8 +237,9 @@ async def test_a_workspace_that_is_halfway_is_put_right_before_anything_else(
     assert shape(desk.work) == now
 
 
+@pytest.mark.parametrize("way", ["replaces", "writes into"])
 async def test_what_somebody_saved_after_a_crash_is_not_thrown_away(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     first, before, _ = await prepared(desk)
     with monkeypatch.context() as patch:
@@ -246,12 +247,13 @@ async def test_what_somebody_saved_after_a_crash_is_not_thrown_away(
         patch.setattr(swap.Swap, "undo", _dead)
         with pytest.raises(CheckpointProblem, match="was not taken back"):
             await desk.restore(first)
-    (desk.work / "saved").write_text("an editor's way to save")
-    (desk.work / "saved").rename(desk.work / "one")
+    saved = desk.work / ("saved" if way == "replaces" else "flips")
+    saved.write_text("an editor's way to save")
+    saved.rename(desk.work / "flips")
     await desk.again()
     with pytest.raises(CheckpointProblem, match=r"goes on once that folder is removed"):
         await desk.take()
-    assert (desk.work / "one").read_text() == "an editor's way to save"
+    assert (desk.work / "flips").read_text() == "an editor's way to save"
     assert (desk.work / "a" / "file").read_text() == "new"  # the rest is as it was before the restore
     (left,) = desk.work.glob(".dragoman-restore-*")
     shutil.rmtree(left)
@@ -338,8 +340,9 @@ async def test_a_link_that_is_swapped_in_meanwhile_is_not_followed(
     assert (desk.work / "elsewhere" / "file").read_text() == "new"
 
 
+@pytest.mark.parametrize("way", ["replaces", "writes into"])
 async def test_what_has_changed_in_the_last_moment_is_not_thrown_away(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     (desk.work / "a").write_text("a")
     (desk.work / "b").write_text("b")
@@ -349,8 +352,9 @@ async def test_what_has_changed_in_the_last_moment_is_not_thrown_away(
     perform = swap.Swap.perform
 
     def edited(self: swap.Swap, *args: Any) -> None:
-        (desk.work / "new").write_text("an editor's way to save")
-        (desk.work / "new").rename(desk.work / "b")
+        saved = desk.work / ("new" if way == "replaces" else "b")
+        saved.write_text("an editor's way to save")
+        saved.rename(desk.work / "b")
         perform(self, *args)
 
     monkeypatch.setattr(swap.Swap, "perform", edited)

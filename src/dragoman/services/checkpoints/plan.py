@@ -27,17 +27,31 @@ class Manner(msgspec.Struct, frozen=True, array_like=True):
     xattrs: Xattrs
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
-    """One name in a folder: what lies there goes (``old``), what is to be there comes (``new``).
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """By what something is known again: whoever replaces it, or writes into it, changes one of both. None: not known."""
 
-    Both are inodes, None where there is nothing; 0 is one that is not known. ``mode`` is that of a folder that goes.
+    inode: int | None
+    mtime: int | None
+
+    def fits(self, status: os.stat_result) -> bool:
+        """Whether this is it."""
+        return self.inode in {None, status.st_ino} and self.mtime in {None, status.st_mtime_ns}
+
+
+UNKNOWN = Mark(None, None)
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """One name in a folder: what lies there goes (``old``), what is to be there comes (``new``); None: nothing does.
+
+    ``mode`` is that of a folder that goes.
     """
 
     folder: bytes
     name: bytes
-    old: int | None
+    old: Mark | None
     mode: int | None
-    new: int | None
+    new: Mark | None
 
     @property
     def path(self) -> bytes:
@@ -115,9 +129,9 @@ class _Planner:
             return
         if now is not None and then is not None and self._equal(path, now.entry, then):
             return
-        old = now.key[0] if now is not None else 0 if path in self._now.skipped else None
+        old = Mark(now.key[0], now.key[2]) if now is not None else UNKNOWN if path in self._now.skipped else None
         mode = now.folder.mode if now is not None and now.below is not None else None
-        self._plan.steps.append(Step(folder, name, old, mode, 0 if then is not None else None))
+        self._plan.steps.append(Step(folder, name, old, mode, UNKNOWN if then is not None else None))
         self._plan.coming.append(then)
 
     def _stays(self, path: bytes, now: Seen, then: Entry | None) -> None:

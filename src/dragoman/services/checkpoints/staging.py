@@ -12,7 +12,7 @@ import msgspec
 from .content import write_pieces
 from .files import CREATE, folder_at, join, write_xattrs
 from .image import Entry, File, Folder, Groups, Link, Pipe, Tree
-from .plan import Manner, Plan, manner_of
+from .plan import Manner, Mark, Plan, manner_of
 from .stop import Stop
 
 Get = Callable[[bytes], bytes]
@@ -36,7 +36,7 @@ class Staging:
         self._stop = stop
 
     def build(self, plan: Plan) -> None:
-        """Build all that comes, and note its inodes in the plan.
+        """Build all that comes, and note in the plan by what it is known.
 
         Raises ``CheckpointProblem``, ``Stopped``, ``OSError``.
         """
@@ -45,7 +45,9 @@ class Staging:
                 name = b"%d" % number
                 self._make(self._into, name, name, step.path, entry)
                 made = os.stat(name, dir_fd=self._into, follow_symlinks=False)
-                plan.steps[number] = msgspec.structs.replace(step, new=made.st_ino)
+                # The time of a folder is still to be set, once it has been moved.
+                mark = Mark(made.st_ino, None if isinstance(entry, Folder) else made.st_mtime_ns)
+                plan.steps[number] = msgspec.structs.replace(step, new=mark)
 
     def _make(self, fd: int, name: bytes, place: bytes, path: bytes, entry: Entry) -> None:
         """``place`` is where it is built, below our folder; ``path`` where it is to be in the workspace."""

@@ -24,7 +24,7 @@ from dragoman.hub.checkpoints import CheckpointProblem
 from .files import RESTORE_PREFIX, clear, folder_at, folder_below, open_up, shown, status, sync_folder, write_file
 from .image import Folder
 from .locks import try_lock
-from .plan import Manner, Plan, Step, manner_at, manner_of
+from .plan import Manner, Mark, Plan, Step, manner_at, manner_of
 from .staging import settle
 from .stop import Stop
 
@@ -256,10 +256,10 @@ def _take_back(number: bytes, step: Step, folder: int, new: int, old: int) -> No
                 os.fchmod(back, step.mode)
 
 
-def _is(there: os.stat_result | None, inode: int | None) -> bool:
-    if there is None or inode is None:
-        return there is None and inode is None
-    return inode in {0, there.st_ino}
+def _is(there: os.stat_result | None, mark: Mark | None) -> bool:
+    if there is None or mark is None:
+        return there is None and mark is None
+    return mark.fits(there)
 
 
 def _open_up_below(there: os.stat_result, name: bytes, folder: int) -> None:
