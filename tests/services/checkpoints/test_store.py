@@ -327,6 +327,20 @@ async def test_a_workspace_within_the_store_is_refused(desk: Desk) -> None:
             await desk.store.take("s2", work, "cp-0000", first=None)
 
 
+async def test_a_workspace_within_another_folder_of_the_server_is_saved(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    await desk.store.close()
+    desk.store = CheckpointStore(desk.settings, desk.folder, apart=(tmp_path, desk.work / "data"))
+    (desk.work / "file").write_text("1")
+    first, _ = await desk.take()
+    (desk.work / "file").unlink()
+    await desk.restore(first)
+    assert (desk.work / "file").read_text() == "1"
+    with pytest.raises(CheckpointProblem, match="where the server keeps its own"):
+        await desk.store.take("s2", tmp_path, "cp-0000", first=None)
+    await desk.store.close()
+
+
 async def test_sockets_are_said_to_be_skipped_and_stay(desk: Desk, short_socket: Path) -> None:
     short_socket.rename(desk.work / "socket")
     first, saved = await desk.take()
@@ -361,6 +375,17 @@ async def test_a_workspace_that_is_too_deep_cannot_be_saved(tmp_path: Path) -> N
     await desk.take()
     (desk.work / "a/b/c/d").mkdir()
     with pytest.raises(CheckpointProblem, match="a/b/c/d: more than 3 folders"):
+        await desk.take()
+    await desk.store.close()
+
+
+async def test_a_workspace_of_too_many_files_cannot_be_saved(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, quick(files=3))
+    for name in "abc":
+        (desk.work / name).touch()
+    await desk.take()
+    (desk.work / "d").touch()
+    with pytest.raises(CheckpointProblem, match=r"more than 3 files \(checkpoints\.files\)"):
         await desk.take()
     await desk.store.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,23 +34,20 @@ class Place(msgspec.Struct, frozen=True):
         return _within(self.path, other.path) or _within(other.path, self.path)
 
 
-def find_place(cwd: Path, private: tuple[str, ...], ours: tuple[Path, ...]) -> Place:
-    """The workspace at this path. ``private`` are names at its top, ``ours`` folders of the server, wherever they lie.
+def find_place(cwd: Path, private: tuple[str, ...], store: Path, others: Collection[Path]) -> Place:
+    """The workspace at this path. ``private`` are names at its top, ``store`` and ``others`` the server's own folders.
 
-    Raises ``CheckpointProblem`` if there is none, or it is a part of what is ours.
+    Raises ``CheckpointProblem`` if there is none, or it lies in the store.
     """
     try:
         path = os.fsencode(os.path.realpath(cwd, strict=True))
     except OSError as error:
         raise CheckpointProblem(f"{shown(os.fsencode(cwd))} is gone: {error.strerror or error}") from error
-    apart = {os.fsencode(name) for name in private}
-    for folder in ours:
-        owned = os.fsencode(os.path.realpath(folder))
-        if _within(path, owned):
-            raise CheckpointProblem(f"{shown(path)} lies in {shown(owned)}, where the server keeps its own")
-        if _within(owned, path):
-            apart.add(owned[len(path.rstrip(b"/")) + 1 :])
-    return Place(path, frozenset(apart))
+    ours = [os.fsencode(os.path.realpath(folder)) for folder in (store, *others)]
+    if _within(path, ours[0]) or path in ours:
+        raise CheckpointProblem(f"{shown(path)} is where the server keeps its own")
+    below = {owned[len(path.rstrip(b"/")) + 1 :] for owned in ours if _within(owned, path)}
+    return Place(path, frozenset(below | {os.fsencode(name) for name in private}))
 
 
 def _within(path: bytes, folder: bytes) -> bool:

@@ -28,7 +28,7 @@ class Manner(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """By what something is known again: whoever replaces it, or writes into it, changes one of both. None: not known."""
+    """By what something is known again: who replaces it, or writes into it, changes one of both. None: not known."""
 
     inode: int | None
     mtime: int | None

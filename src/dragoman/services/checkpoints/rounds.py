@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from dragoman.hub.checkpoints import CheckpointProblem, Saved
 
@@ -13,7 +14,9 @@ from .places import Place
 from .recorder import New, Recorder
 from .restoring import Restorer
 from .settings import CheckpointSettings
-from .stop import Stop
+from .stop import Stop, Stopped
+
+log = logging.getLogger("dragoman.checkpoints")
 
 
 class Asked:
@@ -94,6 +97,8 @@ class Taker:
             asked.outcome = self._recorder.add(place, asked.new, shot, size)
         except CheckpointProblem as problem:
             asked.outcome = problem
+        except OSError as error:
+            asked.outcome = CheckpointProblem(str(error))
 
     def _fit(self, asked: Asked, stop: Stop) -> None:
         """Older ones go for it; where that is not enough, it goes itself."""
@@ -101,11 +106,12 @@ class Taker:
             return
         try:
             asked.outcome = self._recorder.fit(asked.new, asked.outcome, stop)
-        except CheckpointProblem:
-            return  # others are at work: whoever comes next makes room
-        if self._keeper.above:
+            if not self._keeper.above:
+                return
             self._recorder.forget(asked.new.session, asked.new.checkpoint)
-            self._keeper.sweep(stop)
             asked.outcome = CheckpointProblem(
                 f"all checkpoints together would take more than {self._settings.quota} bytes (checkpoints.quota)"
             )
+            self._keeper.sweep(stop)
+        except (CheckpointProblem, OSError, Stopped) as problem:  # others are at work: whoever comes next makes room
+            log.info("nothing is let go for the quota now: %s", problem)

@@ -30,6 +30,9 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     walk_pause: float = 0.05
     """Before the third and each further look: time for whoever writes there to finish."""
 
+    files: int = 200_000
+    """Files and folders of a workspace; a larger one, somebody's whole home say, cannot be saved."""
+
     depth: int = 200
     """Folders within folders; a deeper workspace cannot be saved."""
 

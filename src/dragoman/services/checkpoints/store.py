@@ -47,7 +47,7 @@ class CheckpointStore:
         ``folder`` is where all of it lies, ``apart`` what else the server keeps: neither is ever part of a workspace.
         """
         self._settings = settings
-        self._ours = (folder, *apart)
+        self._apart = tuple(apart)
         self._keeper = Keeper(settings, folder)
         camera = Camera(settings, self._keeper.workspaces)
         self._camera = camera
@@ -170,6 +170,7 @@ class CheckpointStore:
             await _unmoved(asyncio.create_task(_wait(round_.ended)))
             if isinstance(asked.outcome, Saved):
                 await _unmoved(asyncio.create_task(self._forget(asked.new)))
+                self._start(self.sweep(), "checkpoints: sweep")
             raise
 
     async def _forget(self, new: New) -> None:
@@ -224,7 +225,7 @@ class CheckpointStore:
 
     def _found(self, cwd: Path) -> Place:
         self._keeper.prepare()  # somebody may have thrown it all away
-        return find_place(cwd, self._settings.private, self._ours)
+        return find_place(cwd, self._settings.private, self._keeper.folder, self._apart)
 
     def _prepare(self, stop: Stop) -> None:
         self._keeper.prepare()
@@ -250,8 +251,8 @@ class CheckpointStore:
         stop = stop or Stop()
         self._stops.add(stop)
         cancels = _cancels()
-        job = asyncio.wrap_future(self._threads.submit(work, stop))
         try:
+            job = asyncio.wrap_future(self._threads.submit(work, stop))
             try:
                 await _unmoved(job, stop)
             except asyncio.CancelledError:
@@ -263,6 +264,10 @@ class CheckpointStore:
             raise CheckpointProblem("it was ended before it was done") from None
         except OSError as error:
             raise CheckpointProblem(_what(error)) from error
+        except RuntimeError as error:  # the threads have ended
+            if not self._closing:
+                raise
+            raise CheckpointProblem(_STOPPING) from error
         finally:
             self._stops.discard(stop)
 

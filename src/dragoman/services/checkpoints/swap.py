@@ -217,12 +217,19 @@ def left_swaps(restores: Path, *, sync: bool) -> Iterator[Swap]:
             os.close(lock)
             continue
         try:
-            written = msgspec.msgpack.decode(plan.read_bytes(), type=Written)
+            written = _read(plan)
         except (OSError, msgspec.MsgspecError) as error:
             log.warning("%s cannot be used: %s", plan, error)
             os.close(lock)
         else:
             yield Swap(folder, written, lock, sync=sync)
+
+
+def _read(plan: Path) -> Written:
+    written = msgspec.msgpack.decode(plan.read_bytes(), type=Written)
+    if written.version != _VERSION:
+        raise msgspec.ValidationError(f"it is of version {written.version}, which this server does not know")
+    return written
 
 
 def _exchange(number: bytes, step: Step, folder: int, new: int, old: int) -> None:

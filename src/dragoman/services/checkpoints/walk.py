@@ -72,6 +72,7 @@ class Walk:
         self._inodes: dict[int, tuple[Key, Entry, list[bytes]]] = {}
         self._apart: set[bytes] = set()
         self._skipped: set[bytes] = set()
+        self._count = 0
         self.news: bytes | None = None
 
     def run(self) -> View:
@@ -85,7 +86,9 @@ class Walk:
 
     def _folder(self, fd: int, path: bytes, status: os.stat_result, known: Seen | None, depth: int) -> Seen:
         if depth > self._settings.depth:
-            raise CheckpointProblem(f"{shown(path)}: more than {self._settings.depth} folders within folders")
+            raise CheckpointProblem(
+                f"{shown(path)}: more than {self._settings.depth} folders within folders (checkpoints.depth)"
+            )
         self._stop.check()
         key = key_of(status)
         before = {} if known is None or known.below is None else known.below
@@ -107,6 +110,9 @@ class Walk:
         if self._is_apart(path) or (depth == 0 and name.startswith(RESTORE_PREFIX)):
             self._apart.add(path)
             return None
+        self._count += 1
+        if self._count > self._settings.files:
+            raise CheckpointProblem(f"there are more than {self._settings.files} files (checkpoints.files)")
         try:
             return self._look(fd, name, path, known, depth)
         except OSError as error:
