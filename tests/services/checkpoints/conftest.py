@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,3 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     made = Desk(tmp_path)
     yield made
     await made.store.close()
-
-
-@pytest.fixture
-def short_socket() -> Iterator[Path]:
-    """A socket under a path that is short enough for one."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
-        path = Path(folder) / "s"
-        listening.bind(str(path))
-        yield path

@@ -73,7 +73,7 @@ async def test_a_workspace_without_room_for_what_was_stays_what_it_is(tmp_path: 
 
 
 async def test_another_disk_within_the_workspace_cannot_be_saved(tmp_path: Path, small: Path) -> None:
-    desk = Desk(tmp_path / "disk" / "..")
+    desk = Desk(tmp_path)
     desk.work = tmp_path
     with pytest.raises(CheckpointProblem, match="disk is another filesystem"):
         await desk.take()

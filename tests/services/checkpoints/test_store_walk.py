@@ -229,7 +229,7 @@ async def test_a_gigabyte_of_hole_costs_next_to_nothing(desk: Desk) -> None:
         opened.seek(100)
         opened.write(b"changed")
     await desk.restore(first)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5  # to read it would take three times as long
     assert file.stat().st_size == 1024 * MIB
     assert file.stat().st_blocks * 512 < MIB
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:

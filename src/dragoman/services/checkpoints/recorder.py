@@ -16,6 +16,9 @@ from .records import Kept, Original, Record, now
 from .settings import CheckpointSettings
 from .stop import Stop
 
+_LOST = "-lost"
+"""What is added to the id of a checkpoint that the log never learned of."""
+
 _SHOWN = 20
 """So many paths are named in a checkpoint's detail."""
 
@@ -37,19 +40,19 @@ class Recorder:
         self._keeper = keeper
 
     def add(self, place: Place, new: New, shot: Shot, size: int) -> Saved:
-        """Record it. One of the same id, which the log never learned of, is replaced. Raises ``CheckpointProblem``."""
+        """Record it. One of the same id, which the log never learned of, is set aside. Raises ``CheckpointProblem``."""
         added: Saved | None = None
 
         def change(record: Record | None) -> Record:
             nonlocal added
-            record = (record or _begun(place, new.session)).without(frozenset((new.checkpoint,)))
+            record = _set_aside(record or _begun(place, new.session), new.checkpoint)
             if new.first is None:
                 added = Saved(changed=False, size=size, detail=_detail(shot))
                 original = Original(id=new.checkpoint, patch_bytes=size, image=shot.name.hex())
                 return msgspec.structs.replace(record, original_snapshot=original)
             changed = self._differs(record, new.first, shot)
             dropped = self._too_many(record, new)
-            added = Saved(changed=changed, size=size, dropped=dropped, detail=_detail(shot))
+            added = Saved(changed=changed, size=size, dropped=_known(dropped), detail=_detail(shot))
             kept = Kept(
                 id=new.checkpoint,
                 index=record.checkpoints[-1].index + 1 if record.checkpoints else 1,
@@ -70,7 +73,7 @@ class Recorder:
         if not self._keeper.above:
             return saved
         gone = self._keeper.fit(new.session, frozenset((new.checkpoint, new.spare)), stop)
-        return msgspec.structs.replace(saved, dropped=saved.dropped + gone)
+        return msgspec.structs.replace(saved, dropped=saved.dropped + _known(gone))
 
     def forget(self, session: str, checkpoint: str) -> bool:
         """Take one out of its record; whether it was there. Raises ``CheckpointProblem``."""
@@ -115,6 +118,22 @@ class Recorder:
         over = len(record.checkpoints) + 1 - max(1, self._settings.per_session)
         loose = [it.id for it in record.checkpoints if it.id != new.spare]
         return tuple(loose[: max(0, over)])
+
+
+def _set_aside(record: Record, checkpoint: str) -> Record:
+    """Make room for this id. What has it was taken just before a crash; if for safety, it is all there is of somebody's
+    work, so that it stays for people to find until it is among the oldest."""
+    lost = record.find(checkpoint)
+    if not isinstance(lost, Kept):
+        return record.without(frozenset((checkpoint,)))
+    aside = msgspec.structs.replace(lost, id=checkpoint + _LOST)
+    record = record.without(frozenset((checkpoint, aside.id)))
+    return msgspec.structs.replace(record, checkpoints=(*record.checkpoints, aside))
+
+
+def _known(gone: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that the log knows of."""
+    return tuple(it for it in gone if not it.endswith(_LOST))
 
 
 def _begun(place: Place, session: str) -> Record:
