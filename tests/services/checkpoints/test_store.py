@@ -73,8 +73,11 @@ async def test_what_is_not_content_comes_back_too(desk: Desk, change: str) -> No
     file, folder = desk.work / "file", desk.work / "folder"
     file.write_text("text")
     folder.mkdir()
-    os.setxattr(file, "user.kept", b"1")
-    os.setxattr(folder, "user.kept", b"1")
+    try:
+        os.setxattr(file, "user.kept", b"1")
+        os.setxattr(folder, "user.kept", b"1")
+    except OSError:
+        pytest.skip("no attributes on this filesystem")
     before = shape(desk.work)
     first, _ = await desk.take()
     for path in (file, folder):

@@ -237,6 +237,25 @@ async def test_a_workspace_that_is_halfway_is_put_right_before_anything_else(
     assert shape(desk.work) == now
 
 
+async def test_a_workspace_that_is_halfway_and_away_is_put_right_when_it_is_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _, now = await prepared(desk)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", Tripwire(os.rename, 5, FULL))
+        patch.setattr(swap.Swap, "undo", _dead)
+        with pytest.raises(CheckpointProblem, match="was not taken back"):
+            await desk.restore(first)
+    away = desk.work.with_name("away")
+    desk.work.rename(away)
+    await desk.again()
+    await desk.store.recover()
+    away.rename(desk.work)
+    await desk.take()
+    assert shape(desk.work) == now
+    assert unfinished(desk.folder) == []
+
+
 @pytest.mark.parametrize("way", ["replaces", "writes into"])
 async def test_what_somebody_saved_after_a_crash_is_not_thrown_away(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, way: str

@@ -85,7 +85,8 @@ class Restorer:
 
     def _recover(self, swap: Swap) -> None:
         if not Path(os.fsdecode(swap.written.workspace)).is_dir():
-            swap.forget()
+            log.warning("%s is not there now", shown(swap.written.workspace))  # a disk that may come back
+            swap.let_go()
         elif swap.done:
             self._end(swap)
         else:
