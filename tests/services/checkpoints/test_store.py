@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.hub.checkpoints import CheckpointProblem, Saved
+from dragoman.hub.checkpoints import CheckpointGone, CheckpointProblem, Saved
 from dragoman.services.checkpoints import CheckpointStore
 
 from .store_rig import Desk, names, quick, shape, stored, unfinished, until
@@ -133,9 +133,9 @@ async def test_what_only_a_deleted_checkpoint_needed_goes(desk: Desk) -> None:
     assert stored(desk.folder) > before
     await desk.store.delete("s1", second)
     await until(lambda: stored(desk.folder) == before)
-    with pytest.raises(CheckpointProblem, match="nothing is kept"):
+    with pytest.raises(CheckpointGone, match="nothing is kept"):
         await desk.store.delete("s1", second)
-    with pytest.raises(CheckpointProblem, match="nothing is kept"):
+    with pytest.raises(CheckpointGone, match="nothing is kept"):
         await desk.restore(second)
 
 

@@ -276,7 +276,10 @@ async def test_what_somebody_saved_after_a_crash_is_not_thrown_away(
     assert (desk.work / "a" / "file").read_text() == "new"  # the rest is as it was before the restore
     (left,) = desk.work.glob(".dragoman-restore-*")
     shutil.rmtree(left)
+    (desk.work / "a").chmod(0o711)
+    since = shape(desk.work)
     await desk.take()
+    assert shape(desk.work) == since  # what somebody did meanwhile stays
     assert unfinished(desk.folder) == []
     await desk.restore(first)
     assert shape(desk.work) == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dragoman.hub.checkpoints import CheckpointProblem, Saved
+from dragoman.hub.checkpoints import CheckpointGone, Saved
 from dragoman.hub.events import Json
 
 from .camera import Shot
@@ -102,7 +102,7 @@ class Recorder:
         record = self._keeper.records.read(session)
         kept = record.find(checkpoint) if record is not None else None
         if kept is None:
-            raise CheckpointProblem(f"nothing is kept of checkpoint {checkpoint}")
+            raise CheckpointGone(f"nothing is kept of checkpoint {checkpoint}")
         return kept.object
 
     def _differs(self, record: Record, first: str, shot: Shot) -> bool:

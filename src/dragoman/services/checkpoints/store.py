@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dragoman.hub.checkpoints import CheckpointProblem, Saved
+from dragoman.hub.checkpoints import CheckpointGone, CheckpointProblem, Saved
 
 from .camera import Camera
 from .files import shown
@@ -101,7 +101,7 @@ class CheckpointStore:
         await self.recover()
         forget = functools.partial(self._recorder.forget, session, checked_name(checkpoint))
         if not await self._work(lambda _: forget()):
-            raise CheckpointProblem(f"nothing is kept of checkpoint {checkpoint}")
+            raise CheckpointGone(f"nothing is kept of checkpoint {checkpoint}")
         self._start(self.sweep(), "checkpoints: sweep")
 
     async def sweep(self) -> bool:

@@ -129,6 +129,9 @@ class Swap:
         """
         with self.root() as root:
             if self.written.steps and not (self._folder / _UNDONE).exists():
+                if status(self.written.staging, root) is None:  # whoever removed it wants nothing back
+                    log.warning("%s is gone: nothing more is taken back", shown(self.written.staging))
+                    return
                 self._take_all_back(root)
                 # From here on nothing is to be taken back, whatever is gone from our folder.
                 self._mark(_UNDONE)
@@ -157,12 +160,8 @@ class Swap:
             sync_folder(self._folder)
 
     def _take_all_back(self, root: int) -> None:
-        try:
-            with self.staged(root) as (new, old):
-                taken = [self._take_back(it, root, new, old) for it in reversed(range(len(self.written.steps)))]
-        except FileNotFoundError:  # whoever removed it wants nothing back
-            log.warning("%s is gone: nothing more is taken back", shown(self.written.staging))
-            return
+        with self.staged(root) as (new, old):
+            taken = [self._take_back(it, root, new, old) for it in reversed(range(len(self.written.steps)))]
         if not all(taken):
             raise CheckpointProblem("somebody else has changed the workspace since")
 
