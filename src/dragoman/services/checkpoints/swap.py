@@ -54,8 +54,10 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
 class Swap:
     """One restore's plan on disk, and our folder in the workspace. Make one with ``begin_swap`` or ``left_swaps``."""
 
-    def __init__(self, folder: Path, written: Written, lock: int, *, sync: bool) -> None:
+    def __init__(self, folder: Path, written: Written, lock: int, *, sync: bool, left: bool = False) -> None:
+        """``left``: it is what a restore has left that was cut off, or failed."""
         self.written = written
+        self._left = left
         self._folder = folder
         self._lock = lock
         self._sync = sync
@@ -128,22 +130,23 @@ class Swap:
         Where somebody else has been at work since, theirs stays, and what was there before stays in our folder.
         """
         with self.root() as root:
+            if self._freed(root):
+                return
             if self.written.steps and not (self._folder / _UNDONE).exists():
-                if status(self.written.staging, root) is None:  # whoever removed it wants nothing back
-                    log.warning("%s is gone: nothing more is taken back", shown(self.written.staging))
-                    return
                 self._take_all_back(root)
                 # From here on nothing is to be taken back, whatever is gone from our folder.
                 self._mark(_UNDONE)
-            self._clear(root)
             for path, manner in _deepest_first(self.written.before):
                 _settle_again(root, path, manner)
+            self._clear(root)
+            _settle_again(root, b"", self.written.before[b""])
 
     def finish(self) -> None:
         """Clear away what is left, once it is done. May be done again. Raises ``CheckpointProblem``, ``OSError``."""
         with self.root() as root:
-            self._clear(root)
-            settle(root, self.written.after[b""])
+            if not self._freed(root):
+                self._clear(root)
+                settle(root, self.written.after[b""])
 
     def forget(self) -> None:
         """Remove the plan, and let go of it. What cannot be removed is no plan any more, and goes the next time."""
@@ -153,6 +156,13 @@ class Swap:
     def let_go(self) -> None:
         """Leave the plan for somebody else."""
         os.close(self._lock)
+
+    def _freed(self, root: int) -> bool:
+        """Whether somebody has removed our folder since, and gone on: then nothing is to be what it was."""
+        freed = self._left and status(self.written.staging, root) is None
+        if freed:
+            log.warning("%s is gone: nothing more is done about it", shown(self.written.staging))
+        return freed
 
     def _mark(self, name: str) -> None:
         (self._folder / _PLAN).replace(self._folder / name)
@@ -221,7 +231,7 @@ def left_swaps(restores: Path, *, sync: bool) -> Iterator[Swap]:
             log.warning("%s cannot be used: %s", plan, error)
             os.close(lock)
         else:
-            yield Swap(folder, written, lock, sync=sync)
+            yield Swap(folder, written, lock, sync=sync, left=True)
 
 
 def _read(plan: Path) -> Written:
