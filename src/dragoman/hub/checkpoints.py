@@ -18,6 +18,10 @@ class CheckpointProblem(Exception):
     """It could not be done, and nothing was changed. ``str()`` is for people: it says what stood in the way."""
 
 
+class CheckpointGone(CheckpointProblem):
+    """Nothing is kept of this checkpoint, for whatever reason: it cannot come back."""
+
+
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint that was taken. ``changed``: the workspace differs from the session's first checkpoint.
 
@@ -40,17 +44,19 @@ class Checkpoints(Protocol):
     async def take(self, session: str, cwd: Path, checkpoint: str, *, first: str | None) -> Saved:
         """Save ``cwd`` under this id, new in its session. ``first`` is the session's first checkpoint, or None.
 
-        Raises ``CheckpointProblem`` when the image would not be true: a file changed meanwhile, or cannot be read.
+        An id that was taken before is taken anew: the log never learned of it. Raises ``CheckpointProblem`` when the
+        image would not be true: a file changed meanwhile, or cannot be read.
         """
 
     async def restore(self, session: str, cwd: Path, checkpoint: str, *, safety: str, first: str) -> Saved:
         """Save ``cwd`` as ``safety``, then make it what ``checkpoint`` holds. Raises ``CheckpointProblem``.
 
-        When it raises, the folder is as it was, and no ``safety`` is kept.
+        When it raises, the folder is as it was, and no ``safety`` is kept. One that is cancelled when it is done
+        already is not cancelled: it returns. ``CheckpointGone``: let go for the quota, say, just before a crash.
         """
 
     async def delete(self, session: str, checkpoint: str) -> None:
-        """Let one go. What others share stays. Raises ``CheckpointProblem``."""
+        """Let one go. What others share stays. Raises ``CheckpointProblem``, ``CheckpointGone``."""
 
     def closed(self, session: str) -> None:
         """The session is over: nothing will be taken of it any more."""
