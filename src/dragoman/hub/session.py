@@ -284,7 +284,8 @@ class Session(ToolSession, WorkspaceSession):
     async def stop(self, budget: float) -> None:
         """End what runs, as at a server stop: the open turn becomes ``interrupted``, the log stays open.
 
-        Takes at most ``budget`` seconds; an agent that does not let its turn be stopped leaves its executor a fifth.
+        Takes at most ``budget`` seconds; an agent that does not let its turn be stopped leaves a fifth to its executor
+        and to what goes on with the workspace.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + budget
@@ -292,6 +293,7 @@ class Session(ToolSession, WorkspaceSession):
         self._turns.cancel()
         await self._turns.stopped(budget * 0.8)
         self._turns.abandon()
+        await self.end_workspace(max(0.0, deadline - loop.time()) / 2)
         if self._agent is not None:
             await self._agent.close(max(0.0, deadline - loop.time()))
         for timer in self._expiries.values():
