@@ -653,6 +653,25 @@ async def test_a_client_that_goes_away_leaves_the_workspace_as_it_was(saving: Hu
     await session.checkpoint(LOCAL)
 
 
+async def test_a_restore_that_was_done_when_its_client_went_away_is_recorded(saving: Hub, shelf: Shelf) -> None:
+    """It cannot be as it was any more: then the log has to say so, and where the way back is."""
+    file(saving).write_text("first")
+    session = await create(saving)
+    file(saving).write_text("now")
+    shelf.works.clear()
+    shelf.stubborn = True
+    working = asyncio.create_task(session.restore_checkpoint(LOCAL))
+    await until(lambda: shelf.working)
+    working.cancel()
+    await turns_of_the_loop()
+    shelf.works.set()
+    await asyncio.wait([working])
+    assert file(saving).read_text() == "first"
+    await until(lambda: "cp-0001" in session.shown.checkpoints)
+    await session.restore_checkpoint(LOCAL, "cp-0001")
+    assert file(saving).read_text() == "now"
+
+
 # Sessions that end
 
 

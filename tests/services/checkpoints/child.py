@@ -98,7 +98,7 @@ class Fate:
 
 
 async def _do(task: Task, fate: Fate, work: Path, kept: Path) -> None:
-    store = CheckpointStore(CheckpointSettings(sync=False, walk_pause=0.005), kept)
+    store = CheckpointStore(CheckpointSettings(sync=False, walk_pause=0.005, per_session=100_000), kept)
     try:
         fate.watching = task.do == "recover"
         await store.recover()

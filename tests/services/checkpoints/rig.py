@@ -24,7 +24,7 @@ class Home:
         self.work = work or folder / "work"
         self.kept = kept or folder / "kept"
         self.outside = folder / "outside"
-        self.settings = CheckpointSettings(**{"sync": False, "walk_pause": 0.005, **settings})
+        self.settings = CheckpointSettings(**{"sync": False, "walk_pause": 0.005, "per_session": 100_000, **settings})
         self.work.mkdir(exist_ok=True)
         (self.outside / "canary").mkdir(parents=True)
         (self.outside / "canary" / "song").write_text("still alive")

@@ -199,6 +199,38 @@ async def test_a_server_killed_again_while_it_recovers_still_leaves_one_state_or
     await scene.check_usable()
 
 
+async def test_what_was_written_between_a_crash_and_the_next_server_is_not_lost(tmp_path: Path) -> None:
+    """To take a restore back must not take back what came after it."""
+    scene = Scene(tmp_path)
+    await scene.begin()
+    with child_of(scene.home) as child:
+        scene.again()
+        whole = child.run(**scene.restore()).steps
+        for step in chosen(whole):
+            scene.again()
+            child.run(**scene.restore(at=step))
+            for name in ("changed.txt", "fresh.txt", "folder/a.txt", "flip"):
+                file = scene.home.work / name
+                if file.parent.is_dir() and not file.is_dir():
+                    file.write_text(f"since the crash: {name}")
+            written = since_the_crash(scene.home.work)
+            assert child.run(do="recover").done
+            assert since_the_crash(scene.home.work) == written
+            scene.check_tidy()
+    async with scene.home.store() as store:
+        before = scene.again()
+        await store.restore(SESSION, scene.home.work, "cp-0000", safety="cp-x", first="cp-0000")
+        check_equal(scene.look_past_leftovers(), scene.first)
+        await store.restore(SESSION, scene.home.work, "cp-x", safety="cp-y", first="cp-0000")
+        check_equal(scene.look_past_leftovers(), before)
+
+
+def since_the_crash(work: Path) -> set[str]:
+    """All that was written then, wherever it lies now."""
+    files = [path for path in work.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {text for path in files if (text := path.read_text()).startswith("since the crash")}
+
+
 async def test_a_server_killed_at_any_step_of_a_take_has_saved_all_or_nothing(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     await scene.begin()
@@ -211,7 +243,8 @@ async def test_a_server_killed_at_any_step_of_a_take_has_saved_all_or_nothing(tm
             (scene.home.work / "changed.txt").write_text(f"state {number}")
             before = scene.home.look()
             lost = next(scene.ids)
-            assert child.run(**take, checkpoint=lost, at=step).done is None
+            killed = child.run(**take, checkpoint=lost, at=step)
+            assert killed.done is None or killed.steps <= step, killed
             check_equal(scene.home.look(), before)
             # Nobody was told of it: the next one has its id.
             assert child.run(**take, checkpoint=lost).done
@@ -535,6 +568,54 @@ async def test_a_workspace_that_changes_meanwhile_is_saved_as_it_was_at_some_mom
             assert is_a_moment(numbers), f"{name}: {numbers}"
 
 
+class Mover(threading.Thread):
+    """Moves one file from folder to folder, and the folders about: at any moment there is exactly one of it."""
+
+    def __init__(self, work: Path) -> None:
+        super().__init__()
+        self._work = work
+        self._enough = threading.Event()
+        self._at = 0
+        for number in range(6):
+            (work / f"{number}").mkdir()
+        (work / "0" / "only").write_text("one")
+
+    def run(self) -> None:
+        while not self._enough.wait(0.0005 if self._at % 7 else 0.03):
+            to = (self._at * 5 + 1) % 6
+            here = next(self._work.glob("*/only"))
+            if here.parent.name != f"{to}":
+                here.rename(self._work / f"{to}" / "only")
+            self._at += 1
+            if self._at % 3 == 0:
+                (self._work / f"{to}").rename(self._work / "away")
+                (self._work / "away").rename(self._work / f"{to}")
+
+    def stop(self) -> None:
+        self._enough.set()
+        self.join()
+
+
+async def test_a_file_that_is_moved_about_meanwhile_is_saved_exactly_once(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    mover = Mover(home.work)
+    saved = []
+    async with home.store() as store:
+        await store.take(SESSION, home.work, "cp-0000", first=None)
+        mover.start()
+        try:
+            for number in range(1, 40):
+                with contextlib.suppress(CheckpointProblem):
+                    await store.take(SESSION, home.work, f"cp-{number:04}", first="cp-0000")
+                    saved.append(f"cp-{number:04}")
+        finally:
+            mover.stop()
+        assert saved
+        for number, name in enumerate(saved):
+            await store.restore(SESSION, home.work, name, safety=f"cp-{100 + number:04}", first="cp-0000")
+            assert [path.read_text() for path in home.work.glob("*/only")] == ["one"], name
+
+
 async def test_a_file_that_is_written_to_the_very_moment_after_it_was_saved_is_seen_the_next_time(
     tmp_path: Path,
 ) -> None:
@@ -543,12 +624,12 @@ async def test_a_file_that_is_written_to_the_very_moment_after_it_was_saved_is_s
     session = Session(home)
     file = home.work / "a"
     async with home.store() as store:
-        for number in range(60):
+        for number in range(30):
             with file.open("wb") as out:
                 out.write(b"%08d" % number)
             os.utime(file, ns=(0, 1_000_000_000))
             await session.take(store)
-        for checkpoint in list(session.images)[:60]:
+        for checkpoint in list(session.images)[:30]:
             await session.restore(store, checkpoint)
 
 
