@@ -181,7 +181,7 @@ async def test_a_link_that_is_put_in_place_of_a_folder_meanwhile_leads_nobody_ou
     with child_of(scene.home) as child:
         scene.again()
         whole = child.run(**scene.restore(at=100_000, fate="swapped"))
-        for step in chosen(whole.steps, some=24):
+        for step in chosen(whole.steps, some=16):
             scene.again()
             task = (
                 scene.restore()

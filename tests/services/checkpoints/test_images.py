@@ -19,7 +19,7 @@ from .checker import without_times
 from .rig import Home, Session
 from .trees import Hand, edits, make_repositories, pools
 
-EXAMPLES = int(os.environ.get("IMAGES", "25"))
+EXAMPLES = int(os.environ.get("IMAGES", "20"))
 
 Play = tuple[list[Any], list[Any]]
 

@@ -27,7 +27,7 @@ SETTINGS = CheckpointSettings(sync=False, walk_pause=0.005)
 
 
 def seeds() -> range:
-    first, last = os.environ.get("SEEDS", "0:6").split(":")
+    first, last = os.environ.get("SEEDS", "0:5").split(":")
     return range(int(first), int(last))
 
 
