@@ -225,6 +225,22 @@ async def test_what_was_written_between_a_crash_and_the_next_server_is_not_lost(
         check_equal(scene.look_past_leftovers(), before)
 
 
+async def test_a_workspace_that_was_freed_by_hand_after_a_crash_is_left_alone(tmp_path: Path) -> None:
+    """Whoever removed what the restore had put aside, and went on, wants nothing back: no mode and no time."""
+    scene = Scene(tmp_path)
+    await scene.begin()
+    with child_of(scene.home) as child:
+        scene.again()
+        whole = child.run(**scene.restore()).steps
+        for step in chosen(whole, some=8):
+            scene.again()
+            child.run(**scene.restore(at=step))
+            before = scene.again()
+            assert child.run(do="recover").done
+            check_equal(scene.home.look(), before)
+    await scene.check_usable()
+
+
 def since_the_crash(work: Path) -> set[str]:
     """All that was written then, wherever it lies now."""
     files = [path for path in work.rglob("*") if path.is_file() and not path.is_symlink()]
