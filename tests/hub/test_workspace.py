@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.hub.checkpoints import CheckpointProblem
+from dragoman.hub.checkpoints import CheckpointGone, CheckpointProblem
 from dragoman.hub.errors import (
     Busy,
     CheckpointFailed,
@@ -633,6 +633,22 @@ async def test_a_checkpoint_that_cannot_be_let_go_is_gone_for_everyone_all_the_s
     shelf.fails = CheckpointProblem("the disk is read-only")
     with pytest.raises(CheckpointFailed, match="read-only"):
         await session.delete_checkpoint(LOCAL, "cp-0001")
+    assert listed(session) == ["cp-0000"]
+
+
+async def test_a_checkpoint_of_which_nothing_is_kept_leaves_the_list(saving: Hub, shelf: Shelf) -> None:
+    """It was let go for room, and the server was lost before it could say so."""
+    session = await create(saving)
+    for _ in range(2):
+        await session.checkpoint(LOCAL)
+    shelf.fails = CheckpointGone("nothing is kept of it")
+    with pytest.raises(CheckpointFailed, match="nothing is kept"):
+        await session.restore_checkpoint(LOCAL, "cp-0001")
+    await idle(session)
+    assert listed(session) == ["cp-0000", "cp-0002"]
+    await session.delete_checkpoint(LOCAL, "cp-0002")
+    with pytest.raises(CheckpointFailed, match="nothing is kept"):
+        await session.restore_checkpoint(LOCAL)
     assert listed(session) == ["cp-0000"]
 
 

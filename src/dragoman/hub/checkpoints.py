@@ -18,6 +18,10 @@ class CheckpointProblem(Exception):
     """It could not be done, and nothing was changed. ``str()`` is for people: it says what stood in the way."""
 
 
+class CheckpointGone(CheckpointProblem):
+    """Nothing is kept of this checkpoint, for whatever reason: it cannot come back."""
+
+
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint that was taken. ``changed``: the workspace differs from the session's first checkpoint.
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from .checkpoints import CheckpointProblem, Saved
+from .checkpoints import CheckpointGone, CheckpointProblem, Saved
 from .errors import CheckpointFailed, Closed, UnknownCheckpoint, Unsupported
 from .events import CheckpointDeleted, CheckpointRestored, CheckpointTaken, Event
 from .history import HistorySession
@@ -29,6 +29,10 @@ Trigger = Literal["initial", "auto", "manual", "safety"]
 T = TypeVar("T")
 
 log = logging.getLogger("dragoman.workspace")
+
+
+class _Lost(CheckpointFailed):
+    """Nothing is kept of that checkpoint."""
 
 
 class WorkspaceSession(HistorySession):
@@ -105,7 +109,8 @@ class WorkspaceSession(HistorySession):
             event = await self.acknowledged(self.record(CheckpointDeleted(checkpoint=checkpoint, by=principal.id)))
             if saved.problem is None:
                 assert self._checkpoints is not None
-                await self._done(self._checkpoints.delete(self.id, checkpoint))
+                with contextlib.suppress(_Lost):
+                    await self._done(self._checkpoints.delete(self.id, checkpoint))
         return event
 
     # For the session itself
@@ -193,11 +198,17 @@ class WorkspaceSession(HistorySession):
     async def _restore(self, principal: Principal, wanted: SavedCheckpoint, first: SavedCheckpoint) -> Event:
         assert self._checkpoints is not None
         safety = self._next_id()
-        saved = await self._done(
-            self._checkpoints.restore(
-                self.id, Path(self.state.cwd), wanted.checkpoint, safety=safety, first=first.checkpoint
+        try:
+            saved = await self._done(
+                self._checkpoints.restore(
+                    self.id, Path(self.state.cwd), wanted.checkpoint, safety=safety, first=first.checkpoint
+                )
             )
-        )
+        except _Lost:
+            # It was let go for room, and the server lost before it could say so.
+            if wanted.trigger != "initial":
+                self.record(CheckpointDeleted(checkpoint=wanted.checkpoint), settling=True)
+            raise
         self._record_taken(safety, "safety", saved, None)
         return self.record(CheckpointRestored(checkpoint=wanted.checkpoint, by=principal.id), settling=True)
 
@@ -229,8 +240,9 @@ class WorkspaceSession(HistorySession):
             async with asyncio.timeout(self.limits.checkpoint_seconds) as self._work:
                 done = await work
         except CheckpointProblem as problem:
+            failed = _Lost if isinstance(problem, CheckpointGone) else CheckpointFailed
             # It may name a file, and what no disk can hold must not keep the log from saying so.
-            raise CheckpointFailed(str(problem).encode(errors="backslashreplace").decode()) from problem
+            raise failed(str(problem).encode(errors="backslashreplace").decode()) from problem
         except TimeoutError as late:
             if self.closing:
                 raise Closed(self.id) from late
