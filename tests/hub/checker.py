@@ -14,6 +14,9 @@ from dragoman.hub.events import (
     AgentExited,
     AgentStarted,
     CancelRequested,
+    CheckpointDeleted,
+    CheckpointRestored,
+    CheckpointTaken,
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
@@ -88,6 +91,7 @@ class _Reading:
         self._calls: dict[str, ToolCalled | None] = {}
         self._bundles: dict[str, list[ToolCalled]] = {}
         self._decisions: dict[str, DecisionOpened | None] = {}
+        self._checkpoints: dict[str, CheckpointTaken | None] = {}
         self._live = False
         self._run = 0
         self._state = "starting"
@@ -267,6 +271,24 @@ class _Reading:
                 said = msgspec.structs.replace(fact.answer, accept=None, option=None, withheld=False)
                 self._need(fact.answer.withheld and said == type(said)(), "a secret answer is in the log")
 
+    def _saved(self, fact: CheckpointTaken) -> None:
+        self._need(fact.checkpoint not in self._checkpoints, f"checkpoint {fact.checkpoint} is taken twice")
+        first = not self._checkpoints
+        self._need((fact.trigger == "initial") == first, "the first checkpoint is the initial one, and only it")
+        self._need(fact.trigger != "auto" or self._turn is not None, "an automatic checkpoint without a turn that ends")
+        self._checkpoints[fact.checkpoint] = fact
+
+    def _restored(self, fact: CheckpointRestored) -> None:
+        saved = self._checkpoints.get(fact.checkpoint)
+        self._need(saved is not None and saved.problem is None, "restores what holds nothing")
+        newest = list(self._checkpoints.values())[-1] if self._checkpoints else None
+        self._need(newest is not None and newest.trigger == "safety", "restores without saving what was there")
+
+    def _let_go(self, fact: CheckpointDeleted) -> None:
+        saved = self._checkpoints.get(fact.checkpoint)
+        self._need(saved is not None and saved.trigger != "initial", "lets go what is not there, or must stay")
+        self._checkpoints[fact.checkpoint] = None
+
     def _agent_started(self, fact: AgentStarted) -> None:
         self._need(not self._live, "an executor starts while another one lives")
         self._need(fact.run == self._run + 1, f"run {fact.run} follows run {self._run}")
@@ -307,6 +329,9 @@ _READERS: dict[type, Callable[[_Reading, Any], None]] = {
     DecisionOpened: _Reading._opened,
     DecisionRevised: _Reading._decided,
     DecisionResolved: _Reading._decided,
+    CheckpointTaken: _Reading._saved,
+    CheckpointRestored: _Reading._restored,
+    CheckpointDeleted: _Reading._let_go,
     AgentStarted: _Reading._agent_started,
     AgentExited: _Reading._agent_exited,
     StateChanged: _Reading._changed,

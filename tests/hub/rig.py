@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dragoman.agents.scripted import ScriptedFactory
+from dragoman.hub.checkpoints import Checkpoints
 from dragoman.hub.events import (
     Answer,
     AnyFact,
@@ -241,11 +242,13 @@ class Hub:
         limits: HubLimits | None = None,
         clock: FakeClock | None = None,
         factories: Iterable[AgentFactory] = (),
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.store = store
         self.cwd = str(cwd)
         self.limits = limits or HubLimits()
         self.clock = clock
+        self.checkpoints = checkpoints
         self.puppets = PuppetFactory()
         self.factories: list[AgentFactory] = [ScriptedFactory(), self.puppets, *factories]
         self.journal: Any = None
@@ -253,7 +256,14 @@ class Hub:
 
     async def open(self) -> Registry:
         self.journal = self.store.journal()
-        self.registry = Registry(self.journal, self.factories, limits=self.limits, clock=self.clock, ids=readable_id)
+        self.registry = Registry(
+            self.journal,
+            self.factories,
+            limits=self.limits,
+            clock=self.clock,
+            ids=readable_id,
+            checkpoints=self.checkpoints,
+        )
         await self.registry.open()
         return self.registry
 

@@ -13,6 +13,9 @@ from dragoman.hub.events import (
     Answer,
     AnyFact,
     CancelRequested,
+    CheckpointDeleted,
+    CheckpointRestored,
+    CheckpointTaken,
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
@@ -51,6 +54,8 @@ def turn(name: str, number: str = "t") -> tuple[AnyFact, AnyFact]:
 
 ENDED = TurnEnded(turn="t", outcome="completed")
 ASKED = DecisionOpened(decision="d", kind="permission", text="rm", turn="t")
+FIRST = CheckpointTaken(checkpoint="a", trigger="initial")
+SAFE = CheckpointTaken(checkpoint="z", trigger="safety")
 RUN = AgentStarted(pid=1, tape_offset=0, tape_reserved=100)
 
 SOUND = {
@@ -80,6 +85,15 @@ SOUND = {
         RUN,
         StateChanged(prev="starting", next="prompt", cause="x", decision="d"),
         StateChanged(prev="prompt", next="prompt", cause="x", decision="e"),
+    ),
+    "checkpoints": (
+        FIRST,
+        *turn("p"),
+        CheckpointTaken(checkpoint="b", trigger="auto"),
+        ENDED,
+        SAFE,
+        CheckpointDeleted(checkpoint="b"),
+        CheckpointRestored(checkpoint="a"),
     ),
     "an exit that came too late": (RUN, SessionClosed(reason="closed"), AgentExited(cause="closed")),
 }
@@ -127,6 +141,25 @@ BROKEN = {
         DecisionOpened(decision="d", kind="setup", text="code", secret=True),
         DecisionResolved(decision="d", outcome="answered", answer=Answer(text="s3cret")),
     ),
+    "a checkpoint id that comes again": (FIRST, SAFE, CheckpointDeleted(checkpoint="z"), SAFE),
+    "a session that begins twice": (FIRST, CheckpointTaken(checkpoint="b", trigger="initial")),
+    "a checkpoint before the first one": (SAFE,),
+    "an automatic checkpoint without a turn": (FIRST, CheckpointTaken(checkpoint="b", trigger="auto")),
+    "a return without a way back": (FIRST, CheckpointRestored(checkpoint="a")),
+    "a return to what is gone": (
+        FIRST,
+        CheckpointTaken(checkpoint="b", trigger="manual"),
+        CheckpointDeleted(checkpoint="b"),
+        SAFE,
+        CheckpointRestored(checkpoint="b"),
+    ),
+    "a return to what failed": (
+        CheckpointTaken(checkpoint="a", trigger="initial", problem="x"),
+        SAFE,
+        CheckpointRestored(checkpoint="a"),
+    ),
+    "a checkpoint deleted twice": (FIRST, SAFE, CheckpointDeleted(checkpoint="z"), CheckpointDeleted(checkpoint="z")),
+    "the first checkpoint deleted": (FIRST, CheckpointDeleted(checkpoint="a")),
     "something after the close": (SessionClosed(reason="x"), LogWritten(line="still here")),
     "a prompt left behind by the close": (prompt("p"), SessionClosed(reason="x")),
     "a call left behind by the close": (ToolCalled(call="c", tool="x"), SessionClosed(reason="x")),

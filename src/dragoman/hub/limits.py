@@ -39,7 +39,7 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Sessions with a live executor or an open turn at once."""
 
     checkpoint_seconds: float = 60.0
-    """For saving a session's workspace; one that takes longer has failed, and its turn is over."""
+    """For saving or restoring a session's workspace. What takes longer has failed, and a turn that waits goes on."""
 
     prompt_bytes: int = 4 * 1024 * 1024
     """Length of one prompt, in UTF-8."""

@@ -101,7 +101,7 @@ class Registry:
         self._closing = True
         for session in self._loaded.values():
             session.closing = True
-        live = [session for session in self._loaded.values() if session.state.unsettled or session.holds]
+        live = [session for session in self._loaded.values() if session.unended]
         results = await asyncio.gather(*(session.stop(budget) for session in live), return_exceptions=True)
         for session, result in zip(live, results, strict=True):
             if isinstance(result, BaseException):

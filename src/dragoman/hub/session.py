@@ -99,16 +99,15 @@ class Session(ToolSession, WorkspaceSession):
         return self.state.executor is not None or self.state.turn is not None
 
     @property
-    def holds(self) -> bool:
-        """Whether the agent has something to end beside an executor and a turn."""
-        return self._agent is not None and self._agent.holds
+    def unended(self) -> bool:
+        """Whether there is something to end when the server stops: what is unsettled, and what its log need not say."""
+        holds = self._agent is not None and self._agent.holds
+        return self.state.unsettled or self.saving or holds
 
     @property
     def idle(self) -> bool:
         """Whether the session may leave memory: settled, durable, watched by nobody, and nobody's tools are here."""
-        return self.quiet and not (
-            self.state.unsettled or self._turns.running or self._offers or self.compacting or self.saving or self.holds
-        )
+        return self.quiet and not (self.unended or self._turns.running or self._offers or self.compacting)
 
     # Commands
 
@@ -289,7 +288,8 @@ class Session(ToolSession, WorkspaceSession):
     async def stop(self, budget: float) -> None:
         """End what runs, as at a server stop: the open turn becomes ``interrupted``, the log stays open.
 
-        Takes at most ``budget`` seconds; an agent that does not let its turn be stopped leaves its executor a fifth.
+        Takes at most ``budget`` seconds; an agent that does not let its turn be stopped leaves a fifth to its executor
+        and to what goes on with the workspace.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + budget
@@ -297,6 +297,7 @@ class Session(ToolSession, WorkspaceSession):
         self._turns.cancel()
         await self._turns.stopped(budget * 0.8)
         self._turns.abandon()
+        await self.end_workspace(max(0.0, deadline - loop.time()) / 2)
         if self._agent is not None:
             await self._agent.close(max(0.0, deadline - loop.time()))
         for timer in self._expiries.values():

@@ -97,13 +97,20 @@ class _Running(msgspec.Struct, frozen=True):
     over: asyncio.Future[None]
 
 
+class _Saving(msgspec.Struct, frozen=True):
+    """The workspace is being saved as a turn left it, whose end is known already."""
+
+    task: asyncio.Task[None]
+    end: _End
+
+
 class TurnRunner:
     """Starts the turns of one session one after the other and records how each one ended."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._running: _Running | None = None
-        self._saving: asyncio.Task[None] | None = None
+        self._saving: _Saving | None = None
 
     @property
     def running(self) -> bool:
@@ -135,12 +142,18 @@ class TurnRunner:
             await asyncio.wait({self._running.over}, timeout=budget)
 
     def abandon(self) -> None:
-        """Record the end of a turn whose agent does not let itself be stopped; nothing it reports later counts."""
-        if self._running is not None:
-            log.warning("turn %s of session %s does not stop", self._running.turn, self._session.id)
-            self._end(self._running, _End("interrupted"))
+        """Record the end of a turn whose agent does not let itself be stopped; nothing it reports later counts.
+
+        One that is over, and whose workspace is still being saved, came out as it did.
+        """
+        if self._running is None:
+            return
         if self._saving is not None:
-            self._saving.cancel()
+            self._saving.task.cancel()
+            self._end(self._running, self._saving.end)
+            return
+        log.warning("turn %s of session %s does not stop", self._running.turn, self._session.id)
+        self._end(self._running, _End("interrupted"))
 
     async def _run(self, turn: str, prompt: PromptSubmitted, seq: int) -> _End:
         session = self._session
@@ -171,16 +184,16 @@ class TurnRunner:
         else:
             end = task.result()
         if self._session.wants_checkpoints:
-            # The turn is over, and nothing of it runs. Its session is busy until what it left is saved.
-            self._saving = self._session.tasks.start(self._save(running, end), f"checkpoint:{running.turn}")
+            self._save(running, end)
         else:
             self._finish(running, end)
 
-    async def _save(self, running: _Running, end: _End) -> None:
-        try:
-            await self._session.checkpoint_turn()
-        finally:
-            self._finish(running, end)
+    def _save(self, running: _Running, end: _End) -> None:
+        """The turn is over, and nothing of it runs. Its session is busy until what it left is saved."""
+        self._settle(end)
+        task = self._session.tasks.start(self._session.checkpoint_turn(), f"checkpoint:{running.turn}")
+        self._saving = _Saving(task, end)
+        task.add_done_callback(lambda _: self._finish(running, end))
 
     def _finish(self, running: _Running, end: _End) -> None:
         if self._running is running:
@@ -196,15 +209,19 @@ class TurnRunner:
 
     def _end(self, running: _Running, end: _End) -> None:
         session = self._session
-        self._running = None
+        self._running = self._saving = None
         try:
-            for fact in settle_turn(session.state, reason=end.outcome, now=session.clock.now()):
-                session.record(fact, settling=True)
+            self._settle(end)
             duration = round((session.clock.monotonic() - running.began) * 1000)
             self._record_end(running.turn, end, duration)
         finally:
             if not running.over.done():
                 running.over.set_result(None)
+
+    def _settle(self, end: _End) -> None:
+        session = self._session
+        for fact in settle_turn(session.state, reason=end.outcome, now=session.clock.now()):
+            session.record(fact, settling=True)
 
     def _record_end(self, turn: str, end: _End, duration: int) -> None:
         ended = TurnEnded(turn=turn, outcome=end.outcome, result=end.result, problem=end.problem, duration_ms=duration)

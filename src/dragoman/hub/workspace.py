@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from .checkpoints import CheckpointProblem, Saved
+from .checkpoints import CheckpointGone, CheckpointProblem, Saved
 from .errors import CheckpointFailed, Closed, UnknownCheckpoint, Unsupported
 from .events import CheckpointDeleted, CheckpointRestored, CheckpointTaken, Event
 from .history import HistorySession
@@ -24,6 +26,14 @@ WANTED = "checkpoints"
 
 Trigger = Literal["initial", "auto", "manual", "safety"]
 
+T = TypeVar("T")
+
+log = logging.getLogger("dragoman.workspace")
+
+
+class _Lost(CheckpointFailed):
+    """Nothing is kept of that checkpoint."""
+
 
 class WorkspaceSession(HistorySession):
     """See the module. A part of ``Session``."""
@@ -32,6 +42,7 @@ class WorkspaceSession(HistorySession):
         super().__init__(state, parts)
         self._checkpoints = parts.checkpoints
         self._workspace = asyncio.Lock()
+        self._work: asyncio.Timeout | None = None
 
     @property
     def wants_checkpoints(self) -> bool:
@@ -58,6 +69,7 @@ class WorkspaceSession(HistorySession):
         self.admit(principal, Right.WRITE)
         self.check_at_rest()
         async with self._workspace:
+            self.admit(principal, Right.WRITE)  # the session may have been closed meanwhile
             await self._ready()
             taken = await self._take("manual")
         await self.durable(self.head, limit=self.limits.ack_seconds)
@@ -74,6 +86,7 @@ class WorkspaceSession(HistorySession):
         self.admit(principal, Right.WRITE)
         self.check_at_rest()
         async with self._workspace:
+            self.admit(principal, Right.WRITE)
             first = await self._ready()
             wanted = first if checkpoint is None else self._known(checkpoint)
             if wanted.problem is not None:
@@ -89,25 +102,31 @@ class WorkspaceSession(HistorySession):
         self.admit(principal, Right.WRITE)
         self.check_at_rest()
         async with self._workspace:
+            self.admit(principal, Right.WRITE)
             self._service()
             saved = self._known(checkpoint)
             # Recorded first: one that is listed can be restored, whatever happens in between.
             event = await self.acknowledged(self.record(CheckpointDeleted(checkpoint=checkpoint, by=principal.id)))
             if saved.problem is None:
-                await self._let_go(checkpoint)
+                assert self._checkpoints is not None
+                with contextlib.suppress(_Lost):
+                    await self._done(self._checkpoints.delete(self.id, checkpoint))
         return event
 
     # For the session itself
 
     def begin_checkpoints(self) -> None:
-        """Save the workspace for the first time, if that is wanted and was not done. Does not wait."""
-        if self.wants_checkpoints and not self.state.checkpoints_taken:
+        """Save the workspace for the first time, if that is wanted and was not done. Does not wait.
+
+        Not while a turn is at work there: the next one has it saved before it begins.
+        """
+        if self.wants_checkpoints and not self.state.checkpoints_taken and self.state.turn is None:
             self.tasks.start(self.workspace_ready(), f"checkpoint:{self.id}")
 
     async def workspace_ready(self) -> None:
         """Wait until nobody else works on the workspace, and it was saved for the first time where that is wanted."""
         async with self._workspace:
-            if self.wants_checkpoints and not self.state.checkpoints_taken and self.state.closed is None:
+            if self.wants_checkpoints and not self.state.checkpoints_taken and not self.closing:
                 with contextlib.suppress(Closed):  # meanwhile
                     await self._take("initial")
 
@@ -117,6 +136,18 @@ class WorkspaceSession(HistorySession):
             if self.state.first_checkpoint is not None:
                 with contextlib.suppress(Closed):  # meanwhile
                     await self._take("auto")
+
+    async def end_workspace(self, budget: float) -> None:
+        """End what goes on, and leave the workspace as it was before; waits for that ``budget`` seconds at most."""
+        if self._work is not None and not self._work.expired():
+            self._work.reschedule(asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout(budget):
+                await self._workspace.acquire()
+        except TimeoutError:
+            log.warning("the work on the folder of session %s does not end", self.id)
+        else:
+            self._workspace.release()
 
     def end_checkpoints(self) -> None:
         """The session is over."""
@@ -154,14 +185,13 @@ class WorkspaceSession(HistorySession):
         saved: Saved | None = None
         problem: str | None = None
         try:
-            async with asyncio.timeout(self.limits.checkpoint_seconds):
-                saved = await self._checkpoints.take(
+            saved = await self._done(
+                self._checkpoints.take(
                     self.id, Path(self.state.cwd), checkpoint, first=first.checkpoint if first is not None else None
                 )
-        except CheckpointProblem as stood_in_the_way:
+            )
+        except CheckpointFailed as stood_in_the_way:
             problem = str(stood_in_the_way)
-        except TimeoutError:
-            problem = f"it took longer than {self.limits.checkpoint_seconds:g} s (hub.checkpoint_seconds)"
         self._record_taken(checkpoint, trigger, saved, problem)
         return self.state.checkpoints[checkpoint]
 
@@ -169,11 +199,16 @@ class WorkspaceSession(HistorySession):
         assert self._checkpoints is not None
         safety = self._next_id()
         try:
-            saved = await self._checkpoints.restore(
-                self.id, Path(self.state.cwd), wanted.checkpoint, safety=safety, first=first.checkpoint
+            saved = await self._done(
+                self._checkpoints.restore(
+                    self.id, Path(self.state.cwd), wanted.checkpoint, safety=safety, first=first.checkpoint
+                )
             )
-        except CheckpointProblem as problem:
-            raise CheckpointFailed(str(problem)) from problem
+        except _Lost:
+            # It was let go for room, and the server lost before it could say so.
+            if wanted.trigger != "initial":
+                self.record(CheckpointDeleted(checkpoint=wanted.checkpoint), settling=True)
+            raise
         self._record_taken(safety, "safety", saved, None)
         return self.record(CheckpointRestored(checkpoint=wanted.checkpoint, by=principal.id), settling=True)
 
@@ -196,12 +231,28 @@ class WorkspaceSession(HistorySession):
         failed = (it for it in self.state.checkpoints.values() if it.problem is not None)
         return tuple(it.checkpoint for it in failed if it.trigger != "initial")
 
-    async def _let_go(self, checkpoint: str) -> None:
-        assert self._checkpoints is not None
+    async def _done(self, work: Awaitable[T]) -> T:
+        """What the service makes of ``work``, which has a limit, and ends with the session.
+
+        Raises ``CheckpointFailed`` when it could not be done (in time), ``Closed``.
+        """
         try:
-            await self._checkpoints.delete(self.id, checkpoint)
+            async with asyncio.timeout(self.limits.checkpoint_seconds) as self._work:
+                done = await work
         except CheckpointProblem as problem:
-            raise CheckpointFailed(str(problem)) from problem
+            failed = _Lost if isinstance(problem, CheckpointGone) else CheckpointFailed
+            # It may name a file, and what no disk can hold must not keep the log from saying so.
+            raise failed(str(problem).encode(errors="backslashreplace").decode()) from problem
+        except TimeoutError as late:
+            if self.closing:
+                raise Closed(self.id) from late
+            limit = f"{self.limits.checkpoint_seconds:g} s (hub.checkpoint_seconds)"
+            raise CheckpointFailed(f"it took longer than {limit}") from late
+        finally:
+            self._work = None
+        if self.state.closed is not None:
+            raise Closed(self.id)
+        return done
 
     def _next_id(self) -> str:
         return f"cp-{self.state.checkpoints_taken:04}"

@@ -141,12 +141,12 @@ class Server:
 
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
         self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / keys.FILE))
-        around = self._around = Surroundings(settings, self._providers.ids)
+        around = self._around = Surroundings(settings, self._folder.path, self._providers.ids)
         native = NativeFactory(
             self._providers,
             settings.native,
             search_key=self._providers.search_key,
-            private=(self._folder.path, *config_places(os.environ)),
+            private=(self._folder.path, around.kept, *config_places(os.environ)),
             skills=around.skills,
             configs=around.configs,
             home=around.home,
@@ -154,8 +154,11 @@ class Server:
         )
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
         factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native]
-        self._registry = Registry(journal, factories, limits=settings.hub, taps=[self._telemetry])
+        self._registry = Registry(
+            journal, factories, limits=settings.hub, checkpoints=around.checkpoints, taps=[self._telemetry]
+        )
         await self._registry.open()
+        around.start()
 
     @property
     def _listeners(self) -> list[Listener]:
@@ -226,6 +229,8 @@ class Server:
             Path(self.settings.server.socket).unlink(missing_ok=True)
         await self.registry.close(budget * 0.15)
         await self._telemetry.close(min(budget * 0.15, max(LAST_SPANS, deadline - loop.time())))
+        if self._around is not None:
+            await self._around.close()
         if self._providers is not None:
             await self._providers.close()
         self._folder.release()

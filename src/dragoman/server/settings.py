@@ -16,6 +16,7 @@ from dragoman.dialects.base import is_loopback
 from dragoman.dialects.coop.settings import CoopSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.hub.limits import HubLimits
+from dragoman.services.checkpoints import CheckpointSettings
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
 from dragoman.services.skills import SkillSettings
@@ -135,6 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     native: NativeSettings = NativeSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     skills: SkillSettings = SkillSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     observability: ObservabilitySettings = ObservabilitySettings()
     dialects: DialectSettings = DialectSettings()
 
