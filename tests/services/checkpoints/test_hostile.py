@@ -493,7 +493,7 @@ async def test_the_agents_private_folder_is_neither_saved_nor_restored(home: Hom
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../outside", "a/b", "/abs", "a\0b", "objects", "x" * 300, "\ud800", "a\n"]
+    "name", ["", ".", "..", "../outside", "a/b", "/abs", "a\0b", "objects", "x" * 300, "\ud800", "a\n"], ids=ascii
 )
 async def test_a_name_that_could_lead_elsewhere_is_refused_or_harmless(home: Home, name: str) -> None:
     (home.work / "a").write_text("x")

@@ -111,14 +111,14 @@ class CheckpointStore:
 
     def closed(self, session: str) -> None:
         """See the port. Does not wait."""
-        self._start(self._close_session(session), f"checkpoints: {session} closed")
+        self._start(self._close_session(session), f"checkpoints: {session!r} closed")
 
     def dropped(self, session: str) -> None:
         """See the port. Does not wait."""
         if self._busy[session]:
             self._gone.add(session)
             return
-        self._start(self._drop_session(session), f"checkpoints: {session} dropped")
+        self._start(self._drop_session(session), f"checkpoints: {session!r} dropped")
 
     async def close(self) -> None:
         """End what runs: what is not done yet fails, and leaves nothing."""
