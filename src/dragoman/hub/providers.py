@@ -19,7 +19,7 @@ AuthMode = Literal["missing", "error", "api_key", "oauth", "oauth_pending"]
 """How a provider is signed in to. ``oauth_pending``: begun at the provider's own program, and not known to be done."""
 
 
-class AuthMethod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class AuthMethod(msgspec.Struct, frozen=True, kw_only=True):
     """One way to sign in: with a key (``api``), or at the provider (``oauth``), by itself or with a code."""
 
     id: str

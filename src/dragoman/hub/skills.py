@@ -15,7 +15,7 @@ SkillSource = Literal["project", "global", "user", "built-in"]
 CommandSource = Literal["command", "mcp", "skill"]
 
 
-class SkillInterface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class SkillInterface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a UI may show a skill. Icons are ``data:`` URIs; ``agents`` are the names of the files that say so."""
 
     display_name: str | None = None

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from dragoman.hub.errors import NotPermitted, Unsupported
 from dragoman.hub.permissions import Principal, Right
-from dragoman.hub.providers import AuthChallenge, AuthMethod, AuthResult, Providers
+from dragoman.hub.providers import AuthChallenge, AuthResult, Providers
 
-from .replies import AuthMethods, Empty, KeyForgotten, ProviderList, ProviderStatuses, WayToSignIn
+from .replies import AuthMethods, Empty, KeyForgotten, ProviderList, ProviderStatuses
 
 
 class ProviderCommands:
@@ -34,8 +34,7 @@ class ProviderCommands:
         return KeyForgotten(await self._for(principal, Right.ADMIN).forget_key(provider))
 
     async def auth_methods(self, principal: Principal) -> AuthMethods:
-        known = self._for(principal, Right.READ).auth_methods()
-        return AuthMethods({name: tuple(map(_shown, methods)) for name, methods in known.items()})
+        return AuthMethods(dict(self._for(principal, Right.READ).auth_methods()))
 
     async def begin_sign_in(self, principal: Principal, provider: str, method: str) -> AuthChallenge:
         return await self._for(principal, Right.ADMIN).begin_sign_in(provider, method)
@@ -53,7 +52,3 @@ class ProviderCommands:
         if self._providers is None:
             raise Unsupported("this server has no agent of its own that asks model providers")
         return self._providers
-
-
-def _shown(method: AuthMethod) -> WayToSignIn:
-    return WayToSignIn(method.id, method.type, method.label, method.oauth_mode)

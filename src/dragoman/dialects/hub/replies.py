@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.hub.events import Event, Json
 from dragoman.hub.ports import CursorPosition, ScreenSnapshot, StyledRun
-from dragoman.hub.providers import ProviderEntry, ProviderStatus
+from dragoman.hub.providers import AuthMethod, ProviderEntry, ProviderStatus
 
 from .errors import Problem
 from .ops import RequestId
@@ -61,20 +61,10 @@ class KeyForgotten(msgspec.Struct, frozen=True):
     removed: bool
 
 
-class WayToSignIn(msgspec.Struct, frozen=True):
-    """``type``: ``api`` for a key, ``oauth`` for a sign-in at the provider. ``oauth_mode``: ``auto``, or ``code`` where
-    the provider shows the person one that must be given here."""
-
-    id: str
-    type: str
-    label: str
-    oauth_mode: str | None
-
-
 class AuthMethods(msgspec.Struct, frozen=True):
     """By provider, the best way first."""
 
-    methods: dict[str, tuple[WayToSignIn, ...]]
+    methods: dict[str, tuple[AuthMethod, ...]]
 
 
 class Followed(msgspec.Struct, frozen=True):

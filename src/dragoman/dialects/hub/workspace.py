@@ -30,8 +30,6 @@ from .workspace_replies import (
     CommandList,
     SkillList,
     SkillText,
-    show_skills,
-    show_text,
 )
 
 COMMAND = "command"
@@ -82,29 +80,29 @@ class WorkspaceCommands:
 
     async def skills(self, principal: Principal, session: str) -> SkillList:
         cwd = await self._folder(principal, session)
-        return show_skills(await self._known().skills(cwd))
+        return SkillList(await self._known().skills(cwd))
 
     async def read_skill(self, principal: Principal, session: str, skill: str) -> SkillText:
         cwd = await self._folder(principal, session)
         found = await self._known().read(cwd, skill)
         if found is None:
             raise UnknownSkill(skill)
-        return show_text(found)
+        return SkillText(found.skill, found.content)
 
     async def enable_skill(self, principal: Principal, session: str, skill: str) -> SkillList:
         cwd = await self._folder_of_all(principal, session)
         await self._known().enable(cwd, skill)
-        return show_skills(await self._known().skills(cwd))
+        return SkillList(await self._known().skills(cwd))
 
     async def disable_skill(self, principal: Principal, session: str, skill: str) -> SkillList:
         cwd = await self._folder_of_all(principal, session)
         await self._known().disable(cwd, skill)
-        return show_skills(await self._known().skills(cwd))
+        return SkillList(await self._known().skills(cwd))
 
     async def delete_skill(self, principal: Principal, session: str, skill: str) -> SkillList:
         cwd = await self._folder_of_all(principal, session)
         await self._known().delete(cwd, skill)
-        return show_skills(await self._known().skills(cwd))
+        return SkillList(await self._known().skills(cwd))
 
     # Slash commands
 
