@@ -502,7 +502,7 @@ async def test_a_descendant_that_never_falls_silent_is_cut_off() -> None:
         await until(lambda: run.exits)
         assert 0.4 < time.monotonic() - began < 5
         assert await run.end() == (3, None)
-        assert run.text.startswith("first")
+        assert "first" in run.text
 
 
 async def test_a_loop_too_busy_to_listen_in_time_loses_no_last_bytes() -> None:
