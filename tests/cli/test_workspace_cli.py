@@ -185,6 +185,16 @@ async def test_a_skill_that_is_none_is_one_line(
     assert says in err
 
 
+async def test_letters_that_a_terminal_does_not_know_are_escapes(
+    rig: Rig, session: Session, work: Path, skills: KnownSkills, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    skills.add("größe", description="Größe \U0001f4a9 \x1b[2J")
+    code, listed, problems = await dragoman(rig, "skills", cwd=work)
+    assert (code, problems) == (0, "")
+    assert "gr\\xf6\\xdfe" in listed
+
+
 async def test_where_no_session_works_it_has_to_be_said_which(rig: Rig, tmp_path: Path) -> None:
     code, _, err = await dragoman(rig, "skills", cwd=tmp_path)
     assert code == 2

@@ -211,3 +211,22 @@ def test_the_exit_code_of_run_is_the_programs(tmp_path: Path) -> None:
         "run", "--port", "0", "--data", str(tmp_path / "d"), "--exit-with-child", "--", "sh", "-c", "exit 7"
     )
     assert ended.returncode == 7
+
+
+def test_what_cannot_be_written_is_one_line_and_no_success(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "dragoman", "config"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, timeout=LIMIT, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"dragoman: it could not be written: No space left on device\n"
+
+
+def test_whoever_stops_reading_has_read_enough(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "dragoman", "config"]
+    try:
+        done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, timeout=LIMIT, cwd=tmp_path, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")

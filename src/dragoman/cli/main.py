@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from dragoman.server.settings import SettingsError, log_level
+
+NOBODY_READS = 141
+"""Exit code when whoever read our output has read enough: as of a program that SIGPIPE has ended."""
 
 USE_ERROR = 2
 """Exit code for everything that was asked wrongly."""
@@ -182,9 +187,25 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     module = importlib.import_module(f"dragoman.cli.{arguments.command}")
     try:
         code: int = module.run(arguments)
+        sys.stdout.flush()
     except SettingsError as problem:
         code = complain(str(problem))
+    except OSError as problem:
+        if problem.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        code = _unwritten(problem)
     raise SystemExit(code)
+
+
+def _unwritten(problem: OSError) -> int:
+    """What was printed cannot be written; the exit code."""
+    # The interpreter would try again at its end, and print a traceback.
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    if isinstance(problem, BrokenPipeError):
+        return NOBODY_READS
+    print(f"dragoman: it could not be written: {problem.strerror}", file=sys.stderr)
+    return 1
 
 
 def _open_streams() -> None:
@@ -194,6 +215,8 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names come from anywhere, and a locale may know few letters
 
 
 def complain(message: str) -> int:

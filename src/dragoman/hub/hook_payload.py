@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .errors import LimitReached
 from .limits import HubLimits
+from .sizes import holds_more
 
 
 def check_hook_payload(raw: bytes, limits: HubLimits, what: str = "a hook") -> None:
@@ -14,19 +15,5 @@ def check_hook_payload(raw: bytes, limits: HubLimits, what: str = "a hook") -> N
     """
     if len(raw) > limits.hook_bytes:
         raise LimitReached(f"{what} brings more than {limits.hook_bytes} bytes (hub.hook_bytes)")
-    if _holds_more(raw, limits.hook_values):
+    if holds_more(raw, limits.hook_values):
         raise LimitReached(f"{what} brings more than {limits.hook_values} values (hub.hook_values)")
-
-
-def _holds_more(raw: bytes, most: int) -> bool:
-    """Whether there are more than so many values, as counted by what opens or parts them."""
-    if _opening(raw) <= most:
-        return False
-    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if bare.count(b'"') > 4 * most:  # names and texts: a value has at most one of each
-        return True
-    return _opening(b"".join(bare.split(b'"')[::2])) > most
-
-
-def _opening(raw: bytes) -> int:
-    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.agents.native import path_guard
 from dragoman.agents.native.path_guard import PathBlocked, PathGuard, PathInvalid
+from dragoman.agents.native.permissions.scope import Scope
 
 from .folders import names, read
 
@@ -66,6 +67,17 @@ def test_a_path_that_leads_outside_is_refused(guard: PathGuard, place: Path, pat
 def test_a_loop_of_links_is_refused(guard: PathGuard) -> None:
     with pytest.raises(PathBlocked):
         read(guard, "loop")
+
+
+def test_links_without_end_are_refused(guard: PathGuard, place: Path) -> None:
+    chain = place / "root" / "chain"
+    chain.mkdir()
+    (chain / "0").write_text("x")
+    for number in range(1, 1500):
+        (chain / str(number)).symlink_to(str(number - 1))
+    with pytest.raises(PathBlocked):
+        read(guard, "chain/1499")
+    assert not Scope(place / "root", [place / "root"]).holds("chain/1499")
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\0", "file\0.txt", "\ud800"])

@@ -309,3 +309,18 @@ async def test_those_that_come_with_the_server_are_whole(rig: Rig, packaged: Ski
         content = await packaged.load(rig.cwd, name)
         assert content is not None
         assert content.content.startswith("# ")
+
+
+async def test_links_without_end_cost_no_other_skill(rig: Rig) -> None:
+    chain = rig.cwd / "chain"
+    chain.mkdir()
+    (chain / "0").mkdir()
+    for number in range(1, 1500):
+        (chain / str(number)).symlink_to(str(number - 1))
+    rig.put(rig.project, "good")
+    bad = rig.put(rig.project, "bad")
+    (bad / "SKILL.md").unlink()
+    (bad / "SKILL.md").symlink_to(chain / "1499")
+    (rig.project / "worse").symlink_to(chain / "1499")
+    assert [skill.name for skill in await rig.service.skills(rig.cwd)] == ["good"]
+    assert "good" in [command.name for command in await rig.service.commands(rig.cwd)]

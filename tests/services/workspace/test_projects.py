@@ -185,3 +185,33 @@ async def test_a_pipe_or_a_device_holds_nobody_up(rig: Rig) -> None:
         f"{rig.project}/config.json is skipped: it is no regular file",
         "~/.agent/AGENT.md is skipped: it is no regular file",
     )
+
+
+LINKS = 1500
+"""More than Python's stack has room for, when each one is followed by a call."""
+
+
+def chain(folder: Path) -> Path:
+    """The last of very many links, each of which leads to the one before, and the first to a file."""
+    folder.mkdir()
+    (folder / "0").write_text("{}")
+    for number in range(1, LINKS):
+        (folder / str(number)).symlink_to(str(number - 1))
+    return folder / str(LINKS - 1)
+
+
+async def test_links_without_end_cost_their_file_only(rig: Rig) -> None:
+    last = chain(rig.cwd / "links")
+    for name in ("config.json", "mcp-servers.json", "AGENT.md"):
+        (rig.project / name).symlink_to(last)
+    config = await rig.read()
+    assert [problem.rpartition(": ")[2] for problem in config.problems] == ["Too many levels of symbolic links"] * 3
+
+
+@pytest.mark.parametrize("key", FOLDERS)
+async def test_a_folder_behind_links_without_end_is_none(rig: Rig, key: str) -> None:
+    last = chain(rig.cwd / "links")
+    rig.say(rig.project, **{key: str(last.relative_to(rig.cwd))})
+    config = await rig.read()
+    assert folder(config, key) == rig.cwd / ("output" if key == "outputDirectory" else "uploads")
+    assert "its links lead nowhere" in config.problems[0]

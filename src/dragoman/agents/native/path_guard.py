@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from dragoman.hub.real_path import real_path
+
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -75,8 +77,8 @@ class PathGuard:
         if not any(_within(_lexical(asked, self._base), root.spelling, root.canonical) for root in self._roots):
             raise _outside(tool, path)
         try:
-            canonical = os.path.realpath(asked)
-        except OSError:  # a link was gone again before it was read
+            canonical = os.fspath(real_path(asked))
+        except OSError:  # a link was gone again before it was read; links without end
             raise _canonically_outside(tool, path) from None
         if _within(canonical, *self._private):
             raise _canonically_outside(tool, path)

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar, cast
 
+from dragoman.hub.real_path import real_path
+
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -64,8 +66,11 @@ def contained(path: Path, inside: Sequence[Path]) -> bool:
     """Whether the path leads into all of these folders, once every link is followed. It need not exist."""
     if not inside:
         return True
-    target = Path(os.path.realpath(path))
-    return all(target.is_relative_to(os.path.realpath(folder)) for folder in inside)
+    try:
+        target = real_path(path)
+        return all(target.is_relative_to(real_path(folder)) for folder in inside)
+    except OSError:
+        return False  # links without end lead nowhere
 
 
 def same_folder(one: Path, other: Path) -> bool:
@@ -180,8 +185,8 @@ def _opened(path: Path, inside: Sequence[Path]) -> Iterator[int]:
     """The file's descriptor. What is opened is the canonical target, folder by folder, and no link on the way: one that
     was not there when we looked is refused, whatever it points to.
     """
-    target = Path(os.path.realpath(path))
-    if not all(target.is_relative_to(os.path.realpath(folder)) for folder in inside):
+    target = real_path(path)
+    if not all(target.is_relative_to(real_path(folder)) for folder in inside):
         raise FileProblem("it leads out of the folder that it belongs to")
     with _folder(target.parent) as folder:
         name = target.name or "."

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from dragoman.hub.real_path import real_path
+
 from .values import named
 
 
@@ -48,8 +50,11 @@ def _wrong_with(layer: Named, cwd: Path, home: Path) -> str | None:
     if layer.project and layer.text.startswith("~"):
         return "a project may name folders inside itself only"
     path = absolute(layer.text, cwd, home)
-    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cwd)):
-        return None
+    try:
+        if real_path(path).is_relative_to(real_path(cwd)):
+            return None
+    except OSError:
+        return "its links lead nowhere"
     if layer.project:
         return "a project may name folders inside itself only"
     if path.is_relative_to(cwd):

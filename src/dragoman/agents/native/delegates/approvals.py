@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from dragoman.agents.native.calls import Place
@@ -20,6 +19,7 @@ from dragoman.agents.native.tools.tool import ToolDenied
 from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
+from dragoman.hub.real_path import real_path
 from dragoman.hub.turns import TurnContext
 
 PLANNING = "This session is in plan mode: nothing may be changed until a plan is accepted."
@@ -93,7 +93,10 @@ class Approvals:
 
         A link that is swapped later deceives this: what holds the program back then is itself.
         """
-        real = Path(os.path.realpath(self._place.cwd / path))
+        try:
+            real = real_path(self._place.cwd / path)
+        except (OSError, ValueError):
+            return None
         for root in self._place.roots:
             if real.is_relative_to(os.path.realpath(root)):
                 return str(real.relative_to(os.path.realpath(root)))

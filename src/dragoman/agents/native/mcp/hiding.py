@@ -39,7 +39,7 @@ class EntrySecrets:
         if isinstance(value, list):
             return [self.hide(each) for each in value]
         if isinstance(value, dict):
-            return {key: self.hide(each) for key, each in value.items()}
+            return {_without(key, self._certain): self.hide(each) for key, each in value.items()}
         return value
 
 

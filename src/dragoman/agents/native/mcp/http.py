@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from dragoman.agents.native.providers.proxy import proxy_for
+from dragoman.hub.sizes import holds_more
 from dragoman.hub.workspace_config import McpServer
 
 from .settings import McpSettings
@@ -24,6 +26,12 @@ _GOODBYE = 1.0
 
 _SHRUG = 10.0
 """Seconds for a server to take note of what needs no answer."""
+
+_EVENT_ENDS = re.compile(rb"\n\n|\r\r|\n\r")
+"""Two ends of lines in a row, of whichever kind: a blank line."""
+
+_TEXT = re.compile(rb'"[^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*"?')
+"""A text of JSON, which ends with its line: a quote in another field of an event hides nothing of the next line."""
 
 _WAITING = 1024
 """Messages to a server that does not answer; each belongs to a call, which has a time-out."""
@@ -88,15 +96,23 @@ def _client(entry: McpServer, settings: McpSettings) -> httpx2.AsyncClient:
 
     async def bound(answer: httpx2.Response) -> None:
         assert isinstance(answer.stream, httpx2.AsyncByteStream)
-        lasts = answer.headers.get("content-type", "").startswith("text/event-stream")
-        answer.stream = _Bounded(answer.stream, settings.message_bytes, lasts=lasts)
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            # A few bytes may unpack to all memory, and all time, that there is.
+            raise httpx2.DecodingError("it compresses its answers, which it was asked not to do")
+        events = _media_type(answer) == "text/event-stream"
+        answer.stream = _Bounded(answer.stream, settings, events=events)
 
     return httpx2.AsyncClient(
-        headers={**entry.headers, "Accept-Encoding": "identity"},  # what is unpacked has no limit
+        headers={**entry.headers, "Accept-Encoding": "identity"},
         trust_env=False,
         proxy=proxy_for(entry.url),
         event_hooks={"request": [limit], "response": [bound]},
     )
+
+
+def _media_type(answer: httpx2.Response) -> str:
+    kind: str = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind
 
 
 def _is_call(content: bytes) -> bool:
@@ -110,22 +126,39 @@ class _Sent(msgspec.Struct):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body with messages of at most ``most`` bytes: one, or those of a stream of events."""
+    """A body whose messages are bounded: one, or those of a stream of events."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int, *, lasts: bool) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, settings: McpSettings, *, events: bool) -> None:
         self._stream = stream
-        self._most = most
-        self._lasts = lasts
+        self._bytes = settings.message_bytes
+        self._values = settings.message_values
+        self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        came = 0
+        message = bytearray()
         async for chunk in self._stream:
-            came += len(chunk)
-            if self._lasts and b"\n" in chunk:
-                came = len(chunk) - chunk.rfind(b"\n") - 1
-            if came > self._most:
-                raise httpx2.DecodingError(f"a message of more than {self._most} bytes (native.mcp.message_bytes)")
+            seen = max(len(message) - 1, 0)
+            message += chunk
+            if self._events:
+                self._check_events(message, seen)
+            if len(message) > self._bytes:
+                raise httpx2.DecodingError(f"a message of more than {self._bytes} bytes (native.mcp.message_bytes)")
             yield chunk
+        self._check(message)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+    def _check_events(self, message: bytearray, seen: int) -> None:
+        """Look at the events that have come to their end, and leave what follows them."""
+        begin = 0
+        for end in _EVENT_ENDS.finditer(message, seen):
+            self._check(message[begin : end.end()])
+            begin = end.end()
+        del message[:begin]
+
+    def _check(self, message: bytearray) -> None:
+        # Before it is handed on: whoever reads it takes it apart at once.
+        told = _TEXT.sub(b"", message) if self._events else bytes(message)
+        if holds_more(told, self._values):
+            raise httpx2.DecodingError(f"a message of more than {self._values} values (native.mcp.message_values)")

@@ -27,6 +27,9 @@ from .stdio import Pipes, piped
 _PAGES = 100
 """Pages of a list of tools that are read; one that goes on is a circle."""
 
+_MOST_LISTED = 1000
+"""Tools of a list that are looked at, usable or not."""
+
 _GRACE = 5.0
 """Seconds beyond its time-out for a call to be given up: the server is told, which may take a moment."""
 
@@ -63,11 +66,13 @@ class McpLink:
                     return ()
                 raise
             listed = page.get("tools")
-            tools += [_listed(tool) for tool in listed if _is_tool(tool)] if isinstance(listed, list) else []
+            tools += (
+                [_listed(tool) for tool in listed[:_MOST_LISTED] if _is_tool(tool)] if isinstance(listed, list) else []
+            )
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or len(tools) > self._settings.tools:
                 break
-        return tools
+        return tools[:_MOST_LISTED]
 
     async def call(self, tool: str, arguments: dict[str, Json], show: Progress) -> Json:
         async def tell(progress: float, total: float | None, message: str | None) -> None:

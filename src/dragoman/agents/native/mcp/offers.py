@@ -28,7 +28,7 @@ class Offers:
         self._say = say
         self._names: dict[tuple[str, str], str] = {}
         self._told: set[str] = set()
-        self._tools: dict[str, FoundTool] = {}
+        self._tools: dict[str, McpTool] = {}
 
     @property
     def names(self) -> Collection[str]:
@@ -37,7 +37,7 @@ class Offers:
 
     def made(self, servers: Iterable[tuple[Server, str]], taken: Collection[str]) -> Mapping[str, FoundTool]:
         """The tools of these servers, each with the mark of its entry, by names that are none of ``taken``."""
-        tools: dict[str, FoundTool] = {}
+        tools: dict[str, McpTool] = {}
         for server, mark in servers:
             for listed in _each_once(server.tools):
                 if len(tools) >= self._settings.tools:
@@ -48,8 +48,12 @@ class Offers:
         return tools
 
     def _add(
-        self, tools: dict[str, FoundTool], server: Server, mark: str, listed: ListedTool, taken: Collection[str]
+        self, tools: dict[str, McpTool], server: Server, mark: str, listed: ListedTool, taken: Collection[str]
     ) -> None:
+        known = self._tools.get(self._names.get((server.entry.name, listed.name), ""))
+        if known is not None and known.name not in taken and known.is_of(server, listed):
+            tools[known.name] = known  # each step asks, and there is much to look at in a schema
+            return
         try:
             schema = usable_schema(listed.schema, self._settings.schema_bytes)
         except UnusableSchema as problem:

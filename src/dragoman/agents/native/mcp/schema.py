@@ -12,8 +12,8 @@ from dragoman.hub.sizes import json_size
 DEEPEST = 32
 """Levels of a schema, before and after its references are put in."""
 
-_NODES = 5000
-"""Objects and lists of a schema with its references put in: a small one may unfold without end."""
+_VALUES = 5000
+"""Values of a schema with its references put in: a small one may unfold without end."""
 
 _REFERENCE = "#/"
 
@@ -33,22 +33,27 @@ def usable_schema(given: Json, most: int) -> dict[str, Json]:
         raise UnusableSchema("its input is not described as an object")
     if nests_deeper(given, DEEPEST):
         raise UnusableSchema(f"the description of its input nests over {DEEPEST} levels deep")
+    _check_size(given, most)  # as it comes, too: what is put in a thousand times is short at least
     schema = _Unfolding(given).whole()
     if nests_deeper(schema, DEEPEST):
         raise UnusableSchema(f"the description of its input nests over {DEEPEST} levels deep")
+    _check_size(schema, most)
+    return schema
+
+
+def _check_size(schema: dict[str, Json], most: int) -> None:
     try:
         size = json_size(schema)
     except InvalidRequest as problem:
         raise UnusableSchema(f"the description of its input {problem}") from problem
     if size > most:
         raise UnusableSchema(f"the description of its input is longer than {most} bytes (native.mcp.schema_bytes)")
-    return schema
 
 
 class _Unfolding:
     def __init__(self, root: dict[str, Json]) -> None:
         self._root = root
-        self._left = _NODES
+        self._left = _VALUES
 
     def whole(self) -> dict[str, Json]:
         top = {key: value for key, value in self._root.items() if key not in ("$defs", "definitions", "$schema", "$id")}
@@ -56,11 +61,11 @@ class _Unfolding:
         return {"type": "object", "properties": {}, **schema}
 
     def _unfolded(self, value: Any, inside: tuple[str, ...]) -> Any:
-        if not isinstance(value, dict | list):
-            return value
         self._left -= 1
         if self._left < 0:
             raise UnusableSchema("the description of its input unfolds too far")
+        if not isinstance(value, dict | list):
+            return value
         if isinstance(value, list):
             return [self._unfolded(each, inside) for each in value]
         reference = value.get("$ref")

@@ -50,6 +50,9 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     message_bytes: int = 8 * 1024 * 1024
     """Length of one message of a server; one that sends a longer one is let go."""
 
+    message_values: int = 200_000
+    """JSON values in one message: each costs far more than its length. A server that sends more is let go."""
+
     result_chars: int = 50_000
     """Characters of a tool's result that are kept and given to the model."""
 

@@ -13,6 +13,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from dragoman.agents.native.tools.settled import settled
+from dragoman.hub.sizes import holds_more
 from dragoman.hub.workspace_config import McpServer
 
 from .port import LinkFailed
@@ -35,9 +36,10 @@ _RUBBISH = 1000
 class Pipes:
     """The streams of a program. ``over`` is set once nothing more can come."""
 
-    def __init__(self, program: Program, longest: int) -> None:
+    def __init__(self, program: Program, settings: McpSettings) -> None:
         self._program = program
-        self._longest = longest
+        self._longest = settings.message_bytes
+        self._values = settings.message_values
         self._problem = ""
         self._sink, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self.outgoing, self._source = anyio.create_memory_object_stream[SessionMessage](_WAITING)
@@ -74,10 +76,14 @@ class Pipes:
             except asyncio.LimitOverrunError:
                 self._problem = f"it sent a message of more than {self._longest} bytes (native.mcp.message_bytes)"
                 return
+            if holds_more(line, self._values):
+                self._problem = f"it sent a message of more than {self._values} values (native.mcp.message_values)"
+                return
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 rubbish += bool(line.strip())
+                await asyncio.sleep(0)  # there may be no end of blank lines, and others have their turn between them
             else:
                 await self._sink.send(SessionMessage(message))
             if self.outgoing.statistics().current_buffer_used >= _WAITING:
@@ -122,7 +128,7 @@ async def piped(entry: McpServer, spawning: Spawning, settings: McpSettings) -> 
     left: Sequence[int] = ()
     try:
         await program.open()
-        async with _talking(Pipes(program, settings.message_bytes)) as pipes:
+        async with _talking(Pipes(program, settings)) as pipes:
             yield pipes
     finally:
         left = await settled(program.end())

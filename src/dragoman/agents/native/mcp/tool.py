@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import msgspec
 
@@ -18,6 +19,9 @@ from .settings import McpSettings
 
 _DESCRIPTION = 4000
 """Characters of a tool's description that a model is given."""
+
+_TITLE = 200
+"""Characters of a tool's title."""
 
 _SHOWN = 1000
 """Characters of a call's arguments that a person is shown beside them."""
@@ -36,17 +40,22 @@ class McpTool(FoundTool):
         mark: str,
         settings: McpSettings,
     ) -> None:
-        said = server.secrets.hide(listed.description)
-        description = said if isinstance(said, str) else ""
+        hide = server.secrets.hide
+        shown = hide({"description": listed.description, "title": listed.title or listed.name, "schema": schema})
+        assert isinstance(shown, dict)
         super().__init__(
-            ToolSpec(name, description[:_DESCRIPTION], schema),
-            title=f"{server.entry.name}: {listed.title or listed.name}",
+            ToolSpec(name, str(shown["description"])[:_DESCRIPTION], cast("dict[str, Json]", shown["schema"])),
+            title=f"{server.entry.name}: {shown['title']}"[:_TITLE],
             for_subagents=server.trusted,
         )
         self._server = server
         self._listed = listed
         self._mark = mark
         self._settings = settings
+
+    def is_of(self, server: Server, listed: ListedTool) -> bool:
+        """Whether this is what the server lists there."""
+        return self._server is server and self._listed is listed
 
     async def run(self, given: dict[str, Json], context: ToolContext) -> Result:
         """Ask where that is needed, call it, and give its result in MCP's form."""
@@ -87,7 +96,8 @@ class _Progress:
         if now < self._next:
             return
         self._next = now + self._context.settings.tools.command_progress
-        message = said.get("message")
+        told = cast("dict[str, Json]", self._server.secrets.hide(said))  # before it is cut: half a secret is one, too
+        message = told.get("message")
         if isinstance(message, str):
-            said = {**said, "message": message[:_SHOWN]}
-        await self._context.progress(self._server.secrets.hide(said))
+            told = {**told, "message": message[:_SHOWN]}
+        await self._context.progress(told)

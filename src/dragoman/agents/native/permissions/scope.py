@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from dragoman.hub.real_path import real_path
+
 MAX_MATCHES = 1000
 """Files that one pattern may stand for before it is asked about: each is resolved."""
 MAX_PATTERNS = 4
@@ -41,7 +43,7 @@ class Scope:
     def holds(self, path: str | Path) -> bool:
         """Whether the path, taken from the working folder, leads into one of the folders."""
         try:
-            target = os.path.realpath(Path(self._cwd) / path)
+            target = os.fspath(real_path(Path(self._cwd) / path))
         except (OSError, ValueError):
             return False  # a null byte, a loop: no path that anyone means
         return any(target == root or target.startswith(root.rstrip("/") + "/") for root in self._roots)
