@@ -140,7 +140,7 @@ def _connections() -> aiohttp.ClientSession:
 
 
 class _Names(AbstractResolver):
-    """Looks names up in this thread, where nothing else waits. A thread of a pool would hold up the end of the server."""
+    """Looks names up in this thread, where nothing else waits: one of a pool would hold up the end of the server."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
