@@ -193,7 +193,7 @@ class CheckpointStore:
             self._keeper.using(stop),
         ):
             self._restorer.recover(place)
-            wish = Wish(place, new, self._recorder.image(new.session, checked_name(checkpoint)))
+            wish = Wish(place, new, self._recorder.image(place, new.session, checked_name(checkpoint)))
             saved = self._restorer.restore(wish, stop)
         try:
             return self._recorder.fit(new, saved, stop)
