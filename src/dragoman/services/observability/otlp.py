@@ -33,6 +33,8 @@ _FIRST_PAUSE = 1.0
 _BUSY = (429, 502, 503, 504)
 """Answers after which OTLP has a request repeated."""
 
+_STOPPING = "the server stops"
+
 
 class OtlpSender:
     """Implements ``Sender``. ``seconds`` is for one request and its repetitions, whatever the collector does."""
@@ -51,8 +53,8 @@ class OtlpSender:
     def send(self, spans: Sequence[Span]) -> bool:
         body = encode_spans([self._readable(span) for span in spans]).SerializeToString()
         why = asyncio.run(self._send(body))
-        if why is not None and why != self._why:
-            log.warning("spans do not arrive: %s", why)
+        if why not in (None, self._why, _STOPPING):
+            log.warning("the collector of spans: %s", why)
         self._why = why
         return why is None
 
@@ -67,7 +69,7 @@ class OtlpSender:
         """Why it did not arrive, None if it did. Ended by ``shutdown``."""
         with self._changing:
             if self._is_down:
-                return "the server stops"
+                return _STOPPING
             sending = asyncio.create_task(self._deliver(body))
             self._sending = asyncio.get_running_loop(), sending
         try:
@@ -75,7 +77,7 @@ class OtlpSender:
         finally:
             with self._changing:
                 self._sending = None
-        return "the server stops" if sending.cancelled() else sending.result()
+        return _STOPPING if sending.cancelled() else sending.result()
 
     async def _deliver(self, body: bytes) -> str | None:
         why: str | None = None
