@@ -122,6 +122,20 @@ async def test_a_failed_turn_is_an_error_there(tmp_path: Path) -> None:
     assert all(KEY.encode() not in body for body in collector.bodies)
 
 
+async def test_opentelemetrys_own_variables_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=of%20all,authorization=of all")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    async with receiving() as collector:
+        assert await sent_to(collector.url, headers={"Authorization": "of the settings"})
+    assert collector.spans.keys() == {"a span"}
+    assert collector.headers[0]["content-encoding"] == "gzip"
+    assert collector.headers[0]["x-tenant"] == "of all"
+    assert collector.headers[0]["authorization"] == "of the settings"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "/no/such/file")
+    with pytest.raises(OSError, match="No such file"):
+        otlp.OtlpSender("https://127.0.0.1", {}, service="s", version="1", seconds=1.0)
+
+
 async def test_no_proxy_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with receiving() as proxy, receiving() as collector:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):

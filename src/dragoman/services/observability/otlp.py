@@ -7,8 +7,11 @@ long as a collector drips.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
+import os
 import socket
+import ssl
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -20,6 +23,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from .otlp_environment import read_environment
 from .spans import Span
 
 log = logging.getLogger("dragoman.telemetry")
@@ -41,7 +45,13 @@ class OtlpSender:
 
     def __init__(self, url: str, headers: Mapping[str, str], *, service: str, version: str, seconds: float) -> None:
         self._url = url
-        self._headers = {**headers, "content-type": "application/x-protobuf"}
+        said = read_environment(os.environ)
+        # By lower case: the settings' word for a header counts, however it is spelled.
+        given = {name.lower(): value for name, value in (said.headers | dict(headers)).items()}
+        self._headers = given | {"content-type": "application/x-protobuf"}
+        if said.gzip:
+            self._headers["content-encoding"] = "gzip"
+        self._gzip, self._tls = said.gzip, said.tls
         self._seconds = seconds
         self._resource = Resource({"service.name": service, "service.version": version})
         self._scope = InstrumentationScope("dragoman", version)
@@ -52,6 +62,8 @@ class OtlpSender:
 
     def send(self, spans: Sequence[Span]) -> bool:
         body = encode_spans([self._readable(span) for span in spans]).SerializeToString()
+        if self._gzip:
+            body = gzip.compress(body)
         why = asyncio.run(self._send(body))
         if why not in (None, self._why, _STOPPING):
             log.warning("the collector of spans: %s", why)
@@ -82,7 +94,7 @@ class OtlpSender:
     async def _deliver(self, body: bytes) -> str | None:
         why: str | None = None
         try:
-            async with asyncio.timeout(self._seconds), _connections() as http:
+            async with asyncio.timeout(self._seconds), _connections(self._tls) as http:
                 pause = _FIRST_PAUSE
                 while True:
                     status, why = await self._post(http, body)
@@ -132,10 +144,10 @@ def _status(span: Span) -> Status:
     return Status(StatusCode.OK) if span.ok else Status(StatusCode.ERROR, span.message)
 
 
-def _connections() -> aiohttp.ClientSession:
+def _connections(tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
     """No proxy that somebody else configured, no password from a .netrc, no cookie."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=_Names(), force_close=True),
+        connector=aiohttp.TCPConnector(resolver=_Names(), force_close=True, ssl=tls or True),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
     )
