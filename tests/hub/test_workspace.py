@@ -323,6 +323,39 @@ async def test_going_back_saves_what_was_there_first(saving: Hub, shelf: Shelf) 
     assert file(saving).read_text() == "first"
 
 
+async def test_what_was_saved_of_another_folder_is_not_put_into_the_one_of_now(saving: Hub, tmp_path: Path) -> None:
+    session = await create(saving)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("somebody else's")
+    await session.change_settings(LOCAL, {"cwd": str(other)})
+    for checkpoint in ("cp-0000", None):
+        with pytest.raises((CheckpointFailed, UnknownCheckpoint)):
+            await session.restore_checkpoint(LOCAL, checkpoint)
+    assert (other / "a.txt").read_text() == "somebody else's"
+    of_now = await session.checkpoint(LOCAL)
+    (other / "a.txt").write_text("changed")
+    await session.restore_checkpoint(LOCAL, of_now.checkpoint)
+    assert (other / "a.txt").read_text() == "somebody else's"
+    await session.change_settings(LOCAL, {"cwd": saving.cwd})
+    with pytest.raises(CheckpointFailed, match="now"):
+        await session.restore_checkpoint(LOCAL, of_now.checkpoint)
+
+
+async def test_a_folder_that_becomes_another_one_while_it_is_saved_fails_the_checkpoint(
+    saving: Hub, shelf: Shelf, tmp_path: Path
+) -> None:
+    session = await create(saving)
+    shelf.works.clear()
+    taking = asyncio.create_task(session.checkpoint(LOCAL))
+    await until(lambda: session.saving)
+    await asyncio.sleep(0)
+    await session.change_settings(LOCAL, {"cwd": str(tmp_path)})
+    shelf.works.set()
+    with pytest.raises(CheckpointFailed, match="another one"):
+        await taking
+
+
 async def test_without_an_id_the_first_one_is_meant_and_nothing_else_means_it(saving: Hub) -> None:
     """Known defect of the original: an empty id restored the original."""
     file(saving).write_text("first")

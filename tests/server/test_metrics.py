@@ -96,6 +96,24 @@ async def test_openmetrics_for_who_asks_for_it(tmp_path: Path) -> None:
     assert page.text.endswith("# EOF\n")
 
 
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/plain;version=abc",
+        "text/plain; version = 1.x",
+        "application/openmetrics-text;version=",
+        "application/openmetrics-text;version=99999999999999999999.x.y",
+        'text/plain;version="0.0.4";escaping=nonsense;q=zz',
+        ";;;===,,,",
+    ],
+)
+async def test_a_header_that_makes_no_sense_asks_for_the_plain_page(tmp_path: Path, accept: str) -> None:
+    async with serving(tmp_path) as server:
+        page = await ask(server, accept=accept)
+    assert page.status == 200
+    assert "9999" not in page.headers["content-type"]
+
+
 async def test_many_at_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         pages = await asyncio.gather(*(ask(server) for _ in range(20)))

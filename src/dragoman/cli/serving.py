@@ -17,6 +17,8 @@ from dragoman.server.logs import Scrubber, set_up
 from dragoman.server.serve import Server, UseError, handle_signals
 from dragoman.server.settings import Settings, default_file, load, secrets_of
 
+from .leaving import leave_without_waiting, own_threads
+
 log = logging.getLogger("dragoman.server")
 
 Flags = dict[str, dict[str, Any]]
@@ -69,6 +71,12 @@ def run_server(
     set_up(settings.log.level, as_json=settings.log.json, scrubber=scrubber)
 
     async def living() -> int:
+        threads = own_threads()
+        code = await serving()
+        leave_without_waiting(threads, code)
+        return code
+
+    async def serving() -> int:
         server = Server(settings, only_session=only_session)
         await server.start()
         handle_signals(server)

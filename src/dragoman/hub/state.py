@@ -112,7 +112,10 @@ class StopSignal(msgspec.Struct, frozen=True):
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint of the workspace, or (``problem``) that it could not be taken. ``number`` is that of its id."""
+    """A checkpoint of the workspace, or (``problem``) that it could not be taken. ``number`` is that of its id.
+
+    ``cwd`` is the folder that it is of: the session's own when it was taken.
+    """
 
     checkpoint: str
     number: int
@@ -121,6 +124,7 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
     changed: bool
     size: int
     problem: str | None = None
+    cwd: str = ""
 
 
 class SessionState(msgspec.Struct):
@@ -388,7 +392,7 @@ def _checkpoint(state: SessionState, fact: CheckpointTaken, at: int) -> None:
     number = state.checkpoints_taken
     state.checkpoints_taken += 1
     state.checkpoints[fact.checkpoint] = SavedCheckpoint(
-        fact.checkpoint, number, fact.trigger, at, fact.changed, fact.size, fact.problem
+        fact.checkpoint, number, fact.trigger, at, fact.changed, fact.size, fact.problem, state.cwd
     )
 
 

@@ -81,7 +81,8 @@ class WorkspaceSession(HistorySession):
         """Make the workspace what a checkpoint holds, the first one by default; returns once that is durable.
 
         What was there is saved before (trigger ``safety``). Raises ``Busy``, ``UnknownCheckpoint``,
-        ``CheckpointFailed`` with the workspace as it was, ``Unsupported``.
+        ``CheckpointFailed`` with the workspace as it was (also for one of another folder that the session worked in),
+        ``Unsupported``.
         """
         self.admit(principal, Right.WRITE)
         self.check_at_rest()
@@ -91,6 +92,9 @@ class WorkspaceSession(HistorySession):
             wanted = first if checkpoint is None else self._known(checkpoint)
             if wanted.problem is not None:
                 raise CheckpointFailed(f"checkpoint {wanted.checkpoint} failed: {wanted.problem}")
+            if wanted.cwd not in ("", self.state.cwd):  # one from before it was noted says nothing
+                there = f"the session works in {self.state.cwd!r} now"
+                raise CheckpointFailed(f"checkpoint {wanted.checkpoint} is of {wanted.cwd!r}, and {there}")
             event = await self._restore(principal, wanted, first)
         return await self.acknowledged(event)
 
@@ -181,15 +185,17 @@ class WorkspaceSession(HistorySession):
     async def _take(self, trigger: Trigger) -> SavedCheckpoint:
         """Save the workspace and record what became of it."""
         assert self._checkpoints is not None
-        checkpoint, first = self._next_id(), self.state.first_checkpoint
+        checkpoint, first, cwd = self._next_id(), self.state.first_checkpoint, self.state.cwd
         saved: Saved | None = None
         problem: str | None = None
         try:
             saved = await self._done(
                 self._checkpoints.take(
-                    self.id, Path(self.state.cwd), checkpoint, first=first.checkpoint if first is not None else None
+                    self.id, Path(cwd), checkpoint, first=first.checkpoint if first is not None else None
                 )
             )
+            if self.state.cwd != cwd:
+                saved, problem = None, "the session's folder is another one by now"
         except CheckpointFailed as stood_in_the_way:
             problem = str(stood_in_the_way)
         self._record_taken(checkpoint, trigger, saved, problem)

@@ -51,6 +51,8 @@ JOURNAL_CLOSE = 0.4
 QUICK_BUDGET = 0.3
 """Seconds that remain for everything after a second stop request."""
 
+LAST_WORK = 0.1
+"""Seconds that a checkpoint or a restore gets to undo what it was at, when everything else has used up its time."""
 
 LAST_SPANS = 0.05
 """Seconds that spans get to leave when everything else has used up its time."""
@@ -230,7 +232,7 @@ class Server:
         await self.registry.close(budget * 0.15)
         await self._telemetry.close(min(budget * 0.15, max(LAST_SPANS, deadline - loop.time())))
         if self._around is not None:
-            await self._around.close()
+            await self._around.close(max(LAST_WORK, min(budget, deadline - loop.time())))
         if self._providers is not None:
             await self._providers.close()
         self._folder.release()

@@ -39,11 +39,11 @@ class Surroundings:
         except CheckpointProblem as problem:
             log.warning("no checkpoints can be kept: %s", problem)
 
-    async def close(self) -> None:
-        """End what runs."""
+    async def close(self, limit: float) -> None:
+        """End what runs, within ``limit`` seconds."""
         if self._recovery is not None:
             self._recovery.cancel()
-        await self.checkpoints.close()
+        await self.checkpoints.close(limit)
 
 
 def _home() -> Path:

@@ -403,6 +403,28 @@ async def test_a_workspace_is_the_folder_that_a_link_leads_to(home: Home) -> Non
         assert link.is_symlink()
 
 
+async def test_a_link_that_leads_to_another_folder_since_is_not_the_workspace_that_was_saved(home: Home) -> None:
+    """What lies in the other folder is nothing that a checkpoint may take away."""
+    link, other = home.work.parent / "link", home.work.parent / "other"
+    other.mkdir()
+    (other / "a").write_text("somebody else's")
+    link.symlink_to("work")
+    (home.work / "a").write_text("first")
+    async with home.store() as store:
+        await store.take(SESSION, link, "cp-0000", first=None)
+        await store.take(SESSION, link, "cp-0001", first="cp-0000")
+        link.unlink()
+        link.symlink_to("other")
+        for checkpoint in ("cp-0000", "cp-0001"):
+            with pytest.raises(CheckpointProblem, match="other"):
+                await store.restore(SESSION, link, checkpoint, safety="cp-0002", first="cp-0000")
+        assert (other / "a").read_text() == "somebody else's"
+        await store.take(SESSION, link, "cp-0002", first="cp-0000")
+        (other / "a").unlink()
+        await store.restore(SESSION, link, "cp-0002", safety="cp-0003", first="cp-0000")
+        assert (other / "a").read_text() == "somebody else's"
+
+
 async def test_a_workspace_may_be_called_anything(tmp_path: Path) -> None:
     home = Home(tmp_path, work=tmp_path / "-wörk\nspace ' \" \\ \U0001f980")
     (home.work / "a").write_text("x")

@@ -16,15 +16,19 @@ from aiohttp import web
 
 from dragoman.hub.events import Problem, ToolCalled, ToolEnded
 from dragoman.hub.turns import TurnContext, TurnFailed
-from dragoman.services.observability.spans import trace_of, turn_span
+from dragoman.services.observability.spans import Span, trace_of, turn_span
 from tests.hub.rig import until
 
 from .watched import watching
 
 pytest.importorskip("opentelemetry.sdk.trace", reason="the extra otel is not installed")
 service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+otlp = pytest.importorskip("dragoman.services.observability.otlp")
 
 KEY = "sk-live-0a1b2c3d"
+
+MOST = 64 * 1024 * 1024
+"""Bytes of an answer that nobody needs; sockets alone may take a few MiB."""
 
 
 class Receiver:
@@ -118,6 +122,20 @@ async def test_a_failed_turn_is_an_error_there(tmp_path: Path) -> None:
     assert all(KEY.encode() not in body for body in collector.bodies)
 
 
+async def test_opentelemetrys_own_variables_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=of%20all,authorization=of all")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    async with receiving() as collector:
+        assert await sent_to(collector.url, headers={"Authorization": "of the settings"})
+    assert collector.spans.keys() == {"a span"}
+    assert collector.headers[0]["content-encoding"] == "gzip"
+    assert collector.headers[0]["x-tenant"] == "of all"
+    assert collector.headers[0]["authorization"] == "of the settings"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "/no/such/file")
+    with pytest.raises(OSError, match="No such file"):
+        otlp.OtlpSender("https://127.0.0.1", {}, service="s", version="1", seconds=1.0)
+
+
 async def test_no_proxy_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with receiving() as proxy, receiving() as collector:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
@@ -208,3 +226,72 @@ async def test_a_dead_collector_costs_turns_nothing_and_the_end_little(
             await watched.telemetry.close()
             assert loop.time() - began < 1.0
     await until(lambda: all(thread.name != "dragoman-spans" for thread in threading.enumerate()))
+
+
+async def sent_to(url: str, *, seconds: float = 0.5, headers: dict[str, str] | None = None) -> bool:
+    """Whether one span arrived there; within ``seconds`` or not at all."""
+    sender = otlp.OtlpSender(url, headers or {}, service="s", version="1", seconds=seconds)
+    span = Span(trace=1, span=2, parent=None, name="a span", began=1, ended=2, attributes={})
+    async with asyncio.timeout(seconds + 2.0):
+        arrived = await asyncio.to_thread(sender.send, [span])
+    assert isinstance(arrived, bool)
+    return arrived
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_what_is_sent_follows_no_redirect(status: int) -> None:
+    async with receiving() as elsewhere:
+        moved = f"HTTP/1.1 {status} Moved\r\nlocation: {elsewhere.url}/v1/traces\r\ncontent-length: 0\r\n\r\n"
+        async with answering(moved.encode()) as url:
+            assert not await sent_to(url, headers={"x-api-key": KEY})
+    assert elsewhere.headers == []
+
+
+async def test_an_answer_that_drips_takes_no_longer_than_a_request_may() -> None:
+    async with answering(b"HTTP/1.1 500 Broken\r\nx-slow: ", later=True) as url:
+        assert not await sent_to(url)
+    async with answering(b"HTTP/1.1 500 Broken\r\ncontent-length: 1000000\r\n\r\n", later=True) as url:
+        assert not await sent_to(url)
+
+
+async def test_an_answer_without_end_is_not_read() -> None:
+    taken = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal taken
+        with contextlib.suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 500 Broken\r\n\r\n")
+            while not writer.is_closing() and taken < MOST:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+                taken += 65536
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        assert not await sent_to(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    assert taken < MOST
+
+
+async def test_a_collector_that_is_busy_for_a_moment_is_asked_again() -> None:
+    asked = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.readuntil(b"\r\n\r\n")
+        status = "503 Busy" if asked == 1 else "200 OK"
+        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        assert await sent_to(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seconds=5.0)
+    assert asked == 2
+
+
+async def test_an_endpoint_that_is_no_url_is_a_collector_that_fails() -> None:
+    for url in ("http://", "http://[", "no url", "http://127.0.0.1:99999"):
+        assert not await sent_to(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dragoman.hub.checkpoints import CheckpointGone, Saved
+from dragoman.hub.checkpoints import CheckpointGone, CheckpointProblem, Saved
 from dragoman.hub.events import Json
 
 from .camera import Shot
@@ -42,13 +42,14 @@ class Recorder:
     def add(self, place: Place, new: New, shot: Shot, size: int) -> Saved:
         """Record it. One of the same id, which the log never learned of, is set aside. Raises ``CheckpointProblem``."""
         added: Saved | None = None
+        folder = shown(place.path)
 
         def change(record: Record | None) -> Record:
             nonlocal added
             record = _set_aside(record or _begun(place, new.session), new.checkpoint)
             if new.first is None:
                 added = Saved(changed=False, size=size, detail=_detail(shot))
-                original = Original(id=new.checkpoint, patch_bytes=size, image=shot.name.hex())
+                original = Original(id=new.checkpoint, patch_bytes=size, image=shot.name.hex(), folder=folder)
                 return msgspec.structs.replace(record, original_snapshot=original)
             changed = self._differs(record, new.first, shot)
             dropped = self._too_many(record, new)
@@ -60,6 +61,7 @@ class Recorder:
                 changed=changed,
                 patch_bytes=size,
                 image=shot.name.hex(),
+                folder=folder,
             )
             record = record.without(frozenset(dropped))
             return msgspec.structs.replace(record, checkpoints=(*record.checkpoints, kept))
@@ -97,12 +99,17 @@ class Recorder:
 
         self._keeper.records.change(session, change)
 
-    def image(self, session: str, checkpoint: str) -> bytes:
-        """The name of a checkpoint's image. Raises ``CheckpointProblem``."""
+    def image(self, place: Place, session: str, checkpoint: str) -> bytes:
+        """The name of a checkpoint's image. Raises ``CheckpointProblem``, also if it is of another workspace.
+
+        What leads to a workspace may be a link, which somebody, the agent say, has made to lead elsewhere since.
+        """
         record = self._keeper.records.read(session)
         kept = record.find(checkpoint) if record is not None else None
         if kept is None:
             raise CheckpointGone(f"nothing is kept of checkpoint {checkpoint}")
+        if kept.folder not in ("", shown(place.path)):
+            raise CheckpointProblem(f"checkpoint {checkpoint} is of {kept.folder}, and not of {shown(place.path)}")
         return kept.object
 
     def _differs(self, record: Record, first: str, shot: Shot) -> bool:

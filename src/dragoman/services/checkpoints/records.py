@@ -26,7 +26,10 @@ Name = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One checkpoint. ``image`` is its object's name; ``patch_bytes`` what it took on disk when it came."""
+    """One checkpoint. ``image`` is its object's name; ``patch_bytes`` what it took on disk when it came.
+
+    ``folder`` is what it is of, as people read a path; empty in what was written before that was noted.
+    """
 
     id: str
     index: int
@@ -34,6 +37,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     changed: bool
     patch_bytes: int
     image: Name
+    folder: str = ""
 
     @property
     def object(self) -> bytes:
@@ -48,6 +52,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     patch_bytes: int
     image: Name
+    folder: str = ""
 
     @property
     def object(self) -> bytes:

@@ -57,7 +57,8 @@ class CheckpointStore:
         self._threads = ThreadPoolExecutor(max(1, settings.threads), thread_name_prefix="checkpoints")
         self._turns = Turns()
         self._rounds: dict[bytes, Round] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._jobs: set[asyncio.Future[Any]] = set()
         self._stops: set[Stop] = set()
         self._busy: Counter[str] = Counter()
         self._gone: set[str] = set()
@@ -120,14 +121,21 @@ class CheckpointStore:
             return
         self._start(self._drop_session(session), f"checkpoints: {session!r} dropped")
 
-    async def close(self) -> None:
-        """End what runs: what is not done yet fails, and leaves nothing."""
+    async def close(self, limit: float | None = None) -> None:
+        """End what runs: what is not done yet fails, and leaves nothing.
+
+        What has not ended after ``limit`` seconds, on a disk that hangs, is left behind as by a crash.
+        """
         self._closing = True
         for stop in self._stops:
             stop.set()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-        await asyncio.to_thread(self._threads.shutdown)
+        try:
+            async with asyncio.timeout(limit):
+                while waiting := self._tasks | self._jobs:
+                    await asyncio.wait(waiting)
+        except TimeoutError:
+            log.warning("the work on checkpoints does not end: it is left to the next server")
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _sweep(self, stop: Stop) -> bool:
         try:
@@ -185,7 +193,7 @@ class CheckpointStore:
             self._keeper.using(stop),
         ):
             self._restorer.recover(place)
-            wish = Wish(place, new, self._recorder.image(new.session, checked_name(checkpoint)))
+            wish = Wish(place, new, self._recorder.image(place, new.session, checked_name(checkpoint)))
             saved = self._restorer.restore(wish, stop)
         try:
             return self._recorder.fit(new, saved, stop)
@@ -253,12 +261,16 @@ class CheckpointStore:
         cancels = _cancels()
         try:
             job = asyncio.wrap_future(self._threads.submit(work, stop))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
             try:
                 await _unmoved(job, stop)
             except asyncio.CancelledError:
-                if not final or job.exception() is not None:
+                if not final or job.cancelled() or job.exception() is not None:
                     raise
                 _not_cancelled(cancels)
+            if job.cancelled():  # it never began
+                raise CheckpointProblem(_STOPPING)
             return job.result()
         except Stopped:
             raise CheckpointProblem("it was ended before it was done") from None
@@ -291,7 +303,8 @@ async def _unmoved(job: asyncio.Future[Any], stop: Stop | None = None) -> None:
             if stop is not None:
                 stop.set()
     if cancelled is not None:
-        job.exception()  # looked at: nobody else will
+        if not job.cancelled():
+            job.exception()  # looked at: nobody else will
         raise cancelled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
@@ -11,6 +12,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from .figures import Counted, Distribution, Family
+
+_VERSION = re.compile(r"version=([^;,]*)")
+_KNOWN_VERSIONS = ("0.0.1", "0.0.4", "1.0.0")
 
 
 def page(families: Iterable[Family], accept: str) -> tuple[bytes, str]:
@@ -23,8 +27,13 @@ def page(families: Iterable[Family], accept: str) -> tuple[bytes, str]:
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
-    encode, media_type = choose_encoder(accept)
+    encode, media_type = choose_encoder(accept if _is_sound(accept) else "")
     return encode(registry), media_type
+
+
+def _is_sound(accept: str) -> bool:
+    """Whether the library can read this header: it compares any versions as numbers, and repeats what they are."""
+    return all(version.strip() in _KNOWN_VERSIONS for version in _VERSION.findall(accept))
 
 
 class _Families(Collector):
