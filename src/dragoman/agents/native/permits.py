@@ -30,9 +30,15 @@ COMMANDS, EDITS = "bash", "edit"
 
 _GITS_OWN = frozenset((".git", ".gitmodules"))
 
-REJECTED = "User rejected this command."
+_REJECTED = "User rejected this command."
 _REJECTED_FOREIGN = "User rejected this call."
 UNANSWERED = "Nobody answered whether this may be done, so it was not."
+
+MORE_COMMANDS = (
+    Option("Yes, and this command for the rest of the session", "session"),
+    Option("Yes, and every command that is not dangerous", f"rule:{COMMANDS}"),
+)
+"""What a person can permit beyond the one command."""
 
 _PLAN = "This session is in plan mode: look around, and present a plan. Nothing may be changed until it is accepted."
 _PLAN_FOREIGN = (
@@ -66,28 +72,21 @@ class Permits:
         exact = f"bash({command})"
         if self._granted(exact) or (self._granted(COMMANDS) and not verdict.dangerous):
             return
-        answer = await self._ask(
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=command,
-                turn=self._turn.turn,
+        answer = await self.ask(
+            permission_decision(
+                self._turn,
+                command,
                 call=call,
                 tool="bash",
-                input={"command": command},
-                options=(
-                    Option("Yes", "once"),
-                    Option("Yes, and this command for the rest of the session", "session"),
-                    Option("Yes, and every command that is not dangerous", f"rule:{COMMANDS}"),
-                    Option("No", "deny"),
-                ),
+                given={"command": command},
+                wider=MORE_COMMANDS,
                 dangerous=verdict.dangerous,
-                reason=verdict.reason.value,
+                reason=verdict.reason,
                 detail={"grant": exact},
             )
         )
-        if not _accepted(answer):
-            raise ToolDenied(_told(answer), _refused(_told(answer)))
+        if not accepted(answer):
+            raise ToolDenied(refusal(answer), _refused(refusal(answer)))
 
     async def edit(self, path: str, given: Json, *, tool: str, call: str, subagent: str | None) -> None:
         """Return once this file may be changed. Raises ``ToolDenied``."""
@@ -98,27 +97,21 @@ class Permits:
         grant = f"{EDITS}({path})" if steers else EDITS
         if mode == "all" or (mode == "accept_edits" and not steers) or self._granted(grant):
             return
-        answer = await self._ask(
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=f"{tool} {path}",
-                turn=self._turn.turn,
+        more = f"Yes, and every edit{' of this file' * steers} for the rest of the session"
+        answer = await self.ask(
+            permission_decision(
+                self._turn,
+                f"{tool} {path}",
                 call=call,
                 tool=tool,
-                input=given,
-                options=(
-                    Option("Yes", "once"),
-                    Option(f"Yes, and every edit{' of this file' * steers} for the rest of the session", "session"),
-                    Option("No", "deny"),
-                ),
+                given=given,
+                wider=(Option(more, "session"),),
                 dangerous=steers,
-                reason=Reason.REVIEW.value,
                 detail={"grant": grant, **({"subagent": subagent} if subagent else {})},
             )
         )
-        if not _accepted(answer):
-            raise ToolDenied(_told(answer))
+        if not accepted(answer):
+            raise ToolDenied(refusal(answer))
 
     async def foreign(self, wanted: ForeignCall, *, call: str, subagent: str | None) -> None:
         """Return once this call may be made. Raises ``ToolDenied``."""
@@ -133,33 +126,25 @@ class Permits:
             return
         if subagent is not None:
             raise ToolDenied(_SUBAGENT_FOREIGN)
-        answer = await self._ask(
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=wanted.text,
-                turn=self._turn.turn,
+        answer = await self.ask(
+            permission_decision(
+                self._turn,
+                wanted.text,
                 call=call,
                 tool=wanted.tool,
-                input=wanted.given,
-                options=(
-                    Option("Yes", "once"),
+                given=wanted.given,
+                wider=(
                     Option("Yes, and this tool for the rest of the session", "session"),
                     Option(f"Yes, and every tool of {wanted.owner}", f"rule:{wanted.rule}"),
-                    Option("No", "deny"),
                 ),
-                reason=Reason.REVIEW.value,
                 detail={"grant": wanted.grant},
             )
         )
-        if not _accepted(answer):
-            raise ToolDenied(_told(answer, _REJECTED_FOREIGN))
+        if not accepted(answer):
+            raise ToolDenied(refusal(answer, _REJECTED_FOREIGN))
 
-    def _granted(self, grant: str) -> bool:
-        return grant in self._turn.session.state.grants
-
-    async def _ask(self, opened: DecisionOpened) -> Answer | None:
-        """The answer; None when nobody will give one."""
+    async def ask(self, opened: DecisionOpened) -> Answer | None:
+        """The answer; None when nobody will give one. Raises ``ToolDenied`` where nobody can be asked."""
         try:
             return await self._turn.decide(opened)
         except DecisionClosed:
@@ -167,17 +152,49 @@ class Permits:
         except HubError as problem:
             raise ToolDenied(f"Nobody could be asked: {problem}") from problem
 
+    def _granted(self, grant: str) -> bool:
+        return grant in self._turn.session.state.grants
+
+
+def permission_decision(
+    turn: TurnContext,
+    text: str,
+    *,
+    call: str | None,
+    tool: str | None,
+    given: Json,
+    wider: tuple[Option, ...] = (),
+    dangerous: bool = False,
+    reason: Reason = Reason.REVIEW,
+    detail: dict[str, Json] | None = None,
+) -> DecisionOpened:
+    """The decision whether this may be done: yes, one of the ``wider`` permissions, or no."""
+    return DecisionOpened(
+        decision=turn.session.ids(),
+        kind="permission",
+        text=text,
+        turn=turn.turn,
+        call=call,
+        tool=tool,
+        input=given,
+        options=(Option("Yes", "once"), *wider, Option("No", "deny")),
+        dangerous=dangerous,
+        reason=reason.value,
+        detail=detail or {},
+    )
+
 
 def steers_git(path: str) -> bool:
     """Whether git takes this file's word for what to run: editing it is as good as running a command."""
     return not _GITS_OWN.isdisjoint(path.casefold().split("/"))
 
 
-def _accepted(answer: Answer | None) -> bool:
+def accepted(answer: Answer | None) -> bool:
+    """Whether a person permits it."""
     return answer is not None and bool(answer.accept)
 
 
-def _told(answer: Answer | None, rejected: str = REJECTED) -> str:
+def refusal(answer: Answer | None, rejected: str = _REJECTED) -> str:
     """What the model is told of a refusal; with what the person wants instead, if they said so."""
     if answer is None:
         return UNANSWERED

@@ -29,6 +29,7 @@ from dragoman.hub.events import (
     ToolCalled,
     ToolEnded,
 )
+from dragoman.hub.events.stream import PartKind
 from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.turns import TurnContext
 
@@ -194,19 +195,7 @@ class StepRunner:
         part = self._ids[event.part]
         self._turn.record(PartEnded(turn=self._turn.turn, part=part, kind=kind, provider_metadata=event.metadata))
         if kind != "tool_input" and (text or (kind == "reasoning" and event.metadata is not None)):
-            self._said(kind, text, event.metadata)
-
-    def _said(self, kind: str, text: str, metadata: Json, mark: str | None = None) -> None:
-        self._turn.record(
-            MessageAdded(
-                message=self._turn.session.ids(),
-                role="assistant" if kind == "text" else "reasoning",
-                text=text,
-                turn=self._turn.turn,
-                kind=mark,
-                provider_metadata=metadata,
-            )
-        )
+            record_said(self._turn, kind, text, metadata=event.metadata)
 
     def _called(self, event: CallMade) -> None:
         call = self._ids.get(event.call) or self._unique(event.call)
@@ -279,7 +268,7 @@ class StepRunner:
             kind, text = self._answer.kind_of(part), self._answer.text_of(part)
             self._turn.record(PartEnded(turn=self._turn.turn, part=self._ids[part], kind=kind))
             if kind == "text" and text:
-                self._said(kind, text, None, PARTIAL)
+                record_said(self._turn, kind, text, mark=PARTIAL)
             self._answer.take(PartClosed(part))
 
     def _unique(self, given: str) -> str:
@@ -288,6 +277,22 @@ class StepRunner:
         while self._is_taken(unique):
             unique = f"{given}-{self._turn.session.ids()[:8]}"
         return unique
+
+
+def record_said(
+    turn: TurnContext, kind: PartKind, text: str, *, mark: str | None = None, metadata: Json = None
+) -> None:
+    """Record a part's whole text as a message: what the model said, or thought. ``mark`` is the message's kind."""
+    turn.record(
+        MessageAdded(
+            message=turn.session.ids(),
+            role="assistant" if kind == "text" else "reasoning",
+            text=text,
+            turn=turn.turn,
+            kind=mark,
+            provider_metadata=metadata,
+        )
+    )
 
 
 def problem_of(failure: ProviderFailed) -> Problem:

@@ -59,13 +59,19 @@ async def test_settings_may_name_it_for_everybody(make: Make) -> None:
     assert (await make(provider="claude-code", model="haiku").choose()).model == "haiku"
 
 
-async def test_one_that_is_not_installed_says_how_to_come_by_it(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("provider", "program", "package"),
+    [("claude-code", "claude", "@anthropic-ai/claude-code"), ("codex-cli", "codex", "@openai/codex")],
+)
+async def test_one_that_is_not_installed_says_how_to_come_by_it(
+    make: Make, provider: str, program: str, package: str
+) -> None:
     directory = make({"PATH": "/nowhere"})
-    with pytest.raises(ProviderFailed, match="npm install -g @anthropic-ai/claude-code"):
-        await directory.choose("claude-code")
-    status = next(status for status in await directory.status() if status.id == "claude-code")
+    with pytest.raises(ProviderFailed, match=f"npm install -g {package}"):
+        await directory.choose(provider)
+    status = next(status for status in await directory.status() if status.id == provider)
     assert not status.ready
-    assert "no program 'claude' along PATH" in status.message
+    assert f"no program '{program}' along PATH" in status.message
 
 
 async def test_it_is_found_where_settings_say(make: Make, tmp_path: Path) -> None:

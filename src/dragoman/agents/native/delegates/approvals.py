@@ -14,10 +14,8 @@ from typing import Any
 
 from dragoman.agents.native.calls import Place
 from dragoman.agents.native.permissions import Reason, Verdict, classify
-from dragoman.agents.native.permits import REJECTED, UNANSWERED, Permits
+from dragoman.agents.native.permits import UNANSWERED, Permits, accepted, permission_decision, refusal
 from dragoman.agents.native.tools.tool import ToolDenied
-from dragoman.hub.decisions import DecisionClosed
-from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
 from dragoman.hub.real_path import real_path
 from dragoman.hub.turns import TurnContext
@@ -58,35 +56,21 @@ class Approvals:
         grant = grant or f"{tool}()"
         if self._permits.mode == "all" or grant in self._turn.session.state.grants:
             return
-        answer = await self.ask(
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=text,
-                turn=self._turn.turn,
-                call=call,
-                tool=tool,
-                input=given,
-                options=(
-                    Option("Yes", "once"),
-                    Option(f"Yes, and {wider} for the rest of the session", "session"),
-                    Option("No", "deny"),
-                ),
-                reason=Reason.REVIEW.value,
-                detail={"grant": grant},
+        more = Option(f"Yes, and {wider} for the rest of the session", "session")
+        answer = await self._permits.ask(
+            permission_decision(
+                self._turn, text, call=call, tool=tool, given=given, wider=(more,), detail={"grant": grant}
             )
         )
-        if not answer.accept:
-            raise ToolDenied(f"{REJECTED} They said: {answer.text}" if answer.text else REJECTED)
+        if not accepted(answer):
+            raise ToolDenied(refusal(answer))
 
     async def ask(self, opened: DecisionOpened) -> Answer:
         """The answer to a decision of the program's; ``ToolDenied`` where nobody gives one."""
-        try:
-            return await self._turn.decide(opened)
-        except DecisionClosed as closed:
-            raise ToolDenied(UNANSWERED) from closed
-        except HubError as problem:
-            raise ToolDenied(f"Nobody could be asked: {problem}") from problem
+        answer = await self._permits.ask(opened)
+        if answer is None:
+            raise ToolDenied(UNANSWERED)
+        return answer
 
     def _inside(self, path: str) -> str | None:
         """The path from the session's folder, wherever links lead; None when it lies outside of all that it may touch.

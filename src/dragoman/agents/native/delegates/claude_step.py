@@ -17,10 +17,9 @@ from dragoman.agents.native.history import as_text
 from dragoman.agents.native.providers.error_answers import DEEPEST, nests_deeper
 from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.agents.native.settings import TurnLimits
-from dragoman.agents.native.step import PARTIAL
+from dragoman.agents.native.step import PARTIAL, record_said
 from dragoman.hub.events import (
     Json,
-    MessageAdded,
     PartDelta,
     PartEnded,
     PartStarted,
@@ -220,15 +219,7 @@ class ClaudeStep:
             return
         if kind == "text":
             self._texts.append(text)
-        self._turn.record(
-            MessageAdded(
-                message=self._turn.session.ids(),
-                role="assistant" if kind == "text" else "reasoning",
-                text=text,
-                turn=self._turn.turn,
-                kind=PARTIAL if partial else None,
-            )
-        )
+        record_said(self._turn, kind, text, mark=PARTIAL if partial else None)
 
 
 def _too_much(limit: str) -> ProviderFailed:

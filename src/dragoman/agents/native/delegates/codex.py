@@ -48,15 +48,6 @@ class Codex:
         self._environment = os.environ if environment is None else environment
         self._processes = processes or ProcessTable()
 
-    @property
-    def problem(self) -> str | None:
-        """As the port says."""
-        try:
-            _prepared(self._settings, self._environment, "/")
-        except InvalidRequest as problem:
-            return f"{problem}; 'npm install -g @openai/codex' brings it, native.delegates.codex says where it is"
-        return None
-
     async def run(self, assignment: Assignment) -> Report:
         """As the port says."""
         arguments = _KEY_IN_MEMORY if assignment.key else ()
@@ -112,15 +103,9 @@ async def _passed_over(server: AppServer) -> None:
 def _startable(
     settings: NativeSettings, environment: Mapping[str, str], folder: str, more: tuple[str, ...] = ()
 ) -> Start:
+    """What starts its app server. Raises ``ProviderFailed``."""
+    words = (settings.delegates.codex, *_ARGUMENTS, *more)
     try:
-        return _prepared(settings, environment, folder, more)
+        return prepare(words, cwd=folder, env=codex_environment(settings, environment))
     except InvalidRequest as problem:
         raise ProviderFailed(f"Codex cannot be started: {problem}") from problem
-
-
-def _prepared(
-    settings: NativeSettings, environment: Mapping[str, str], folder: str, more: tuple[str, ...] = ()
-) -> Start:
-    """What starts its app server. Raises ``InvalidRequest``."""
-    words = (settings.delegates.codex, *_ARGUMENTS, *more)
-    return prepare(words, cwd=folder, env=codex_environment(settings, environment))

@@ -25,7 +25,15 @@ from dragoman.agents.common.fields import dict_of, dicts_of, text_of
 from dragoman.agents.native.calls import Place
 from dragoman.agents.native.path_guard import PathBlocked, PathInvalid
 from dragoman.agents.native.permissions import Reason, Verdict, classify
-from dragoman.agents.native.permits import COMMANDS, EDITS, Permits, steers_git
+from dragoman.agents.native.permits import (
+    COMMANDS,
+    EDITS,
+    MORE_COMMANDS,
+    Permits,
+    accepted,
+    permission_decision,
+    steers_git,
+)
 from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
@@ -35,8 +43,6 @@ from .codex_calls import COMMAND, PATCH, Calls, bounded, changed_paths, plain_co
 from .codex_server import Asked
 
 Fields = dict[str, Any]
-
-_ONCE, _NO = Option("Yes", "once"), Option("No", "deny")
 
 
 class Unknown(Exception):
@@ -106,20 +112,13 @@ class Approvals:
         call, _ = self._calls.of(text_of(asked.params, "itemId"))
         answer = await self._ask(
             asked,
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=command,
-                turn=self._turn.turn,
+            permission_decision(
+                self._turn,
+                command,
                 call=call,
                 tool=COMMAND,
-                input={"command": command, "cwd": cwd},
-                options=(
-                    _ONCE,
-                    Option("Yes, and this command for the rest of the session", "session"),
-                    Option("Yes, and every command that is not dangerous", f"rule:{COMMANDS}"),
-                    _NO,
-                ),
+                given={"command": command, "cwd": cwd},
+                wider=MORE_COMMANDS,
                 dangerous=verdict.dangerous,
                 reason=_reason(verdict),
                 detail=_detail(asked, exact),
@@ -142,17 +141,15 @@ class Approvals:
         for_session = Option(f"Yes, and every edit{' of these files' * steers} for the rest of the session", "session")
         answer = await self._ask(
             asked,
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=f"{PATCH} {', '.join(paths)}",
-                turn=self._turn.turn,
+            permission_decision(
+                self._turn,
+                f"{PATCH} {', '.join(paths)}",
                 call=call,
                 tool=PATCH,
-                input=given,
-                options=(_ONCE, for_session, _NO) if inside else (_ONCE, _NO),
+                given=given,
+                wider=(for_session,) if inside else (),
                 dangerous=steers,
-                reason=(Reason.REVIEW if inside else Reason.OUTSIDE).value,
+                reason=Reason.REVIEW if inside else Reason.OUTSIDE,
                 detail=_detail(asked, grant),
             ),
         )
@@ -175,20 +172,9 @@ class Approvals:
     async def _yes_or_no(self, asked: Asked, what: str, shown: Json) -> str:
         reason = text_of(asked.params, "reason")
         call, _ = self._calls.of(text_of(asked.params, "itemId"))
-        answer = await self._ask(
-            asked,
-            DecisionOpened(
-                decision=self._turn.session.ids(),
-                kind="permission",
-                text=f"Codex asks for {what}{f': {reason}' if reason else ''}"[:_TEXT],
-                turn=self._turn.turn,
-                call=call,
-                input=shown,
-                options=(_ONCE, _NO),
-                reason=Reason.REVIEW.value,
-            ),
-        )
-        return "accept" if answer is not None and answer.accept else "decline"
+        text = f"Codex asks for {what}{f': {reason}' if reason else ''}"[:_TEXT]
+        answer = await self._ask(asked, permission_decision(self._turn, text, call=call, tool=None, given=shown))
+        return "accept" if accepted(answer) else "decline"
 
     async def _questions(self, asked: Asked) -> Fields:
         given = list(dicts_of(asked.params.get("questions")))
@@ -264,7 +250,7 @@ class Approvals:
 
     def _decided(self, answer: Answer | None) -> Fields:
         """The decision that an answer is. Where nobody gives one, Codex goes on without it."""
-        if answer is not None and answer.accept:
+        if accepted(answer):
             return _decision("accept")
         if answer is not None and answer.text:
             self._remark(f"This was not permitted. They said: {answer.text}")
@@ -279,9 +265,9 @@ def _decision(decision: str) -> Fields:
     return {"decision": decision}
 
 
-def _reason(verdict: Verdict) -> str:
+def _reason(verdict: Verdict) -> Reason:
     # Codex asks also about what our own classifier would let pass: it wants to run it without its sandbox.
-    return (Reason.REVIEW if verdict.approved else verdict.reason).value
+    return Reason.REVIEW if verdict.approved else verdict.reason
 
 
 def _detail(asked: Asked, grant: str) -> dict[str, Json]:

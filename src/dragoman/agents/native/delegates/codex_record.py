@@ -13,10 +13,9 @@ import msgspec
 from dragoman.agents.common.fields import count_of, dict_of, dicts_of, text_of
 from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.agents.native.settings import TurnLimits
-from dragoman.agents.native.step import PARTIAL
+from dragoman.agents.native.step import PARTIAL, record_said
 from dragoman.hub.events import (
     LogWritten,
-    MessageAdded,
     PartDelta,
     PartEnded,
     PartStarted,
@@ -196,24 +195,19 @@ class Record:
         if not text.strip():
             return
         is_plan = item.get("type") == "plan"
-        self._said(kind, text, PLAN if is_plan else None)
+        record_said(self._turn, kind, text, mark=PLAN if is_plan else None)
         if kind == "text":
             self.text = text
         if is_plan:
             self.plan = text
         self._end_if_complete()
 
-    def _said(self, kind: PartOf, text: str, mark: str | None) -> None:
-        role: Literal["assistant", "reasoning"] = "assistant" if kind == "text" else "reasoning"
-        message = self._turn.session.ids()
-        self._turn.record(MessageAdded(message=message, role=role, text=text, turn=self._turn.turn, kind=mark))
-
     def _close_parts(self) -> None:
         for part in self._parts.values():
             text = "".join(part.pieces)
             self._turn.record(PartEnded(turn=self._turn.turn, part=part.id, kind=part.kind))
             if part.kind == "text" and text.strip():
-                self._said("text", text, PARTIAL)
+                record_said(self._turn, "text", text, mark=PARTIAL)
         self._parts.clear()
 
     # Steps and what they cost

@@ -9,24 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
 
-from dragoman.agents.common.child import Child, ExitStatus
-from dragoman.agents.common.ending import end_processes
-from dragoman.agents.common.family import Family
-from dragoman.agents.common.processes import MARKER, UNKNOWN_START, Process, ProcessTable, pid_start
-from dragoman.agents.common.start import Start, start
+from dragoman.agents.common.child import ExitStatus
+from dragoman.agents.common.piped import Piped
+from dragoman.agents.common.processes import Process, ProcessTable
+from dragoman.agents.common.start import Start
 from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.agents.native.settings import DelegateSettings
+from dragoman.agents.native.tools.settled import settled
 from dragoman.hub.errors import InvalidRequest, LimitReached
 
 from .lines import Lines
-
-T = TypeVar("T")
 
 ERROR_TAIL = 8 * 1024
 """Bytes kept of the newest that it said on its error output."""
@@ -57,24 +53,10 @@ async def running(
         yield program
         await program.finish()
     except BaseException:
-        await _to_the_end(program.end(program.first_signal))
+        await settled(program.end(program.first_signal))
         raise
     finally:
         program.close()
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await it whatever happens; a cancellation meanwhile propagates after it."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
 
 
 class LineProgram:
@@ -86,7 +68,6 @@ class LineProgram:
     def __init__(self, given: Start, session: str, processes: ProcessTable, settings: DelegateSettings) -> None:
         self._loop = asyncio.get_running_loop()
         self._settings = settings
-        self._processes = processes
         self.first_signal: int = signal.SIGINT
         """What breaks it off first, should it have to be ended; ``ASKED`` once it was told so in its own words."""
         self._lines = Lines(settings.line_bytes)
@@ -94,22 +75,19 @@ class LineProgram:
         self._closing_input = False
         self._errors = bytearray()
         self._changed = asyncio.Event()
-        self._abandoned = False
         self._late_at: float | None = None
-        marker = f"{session}/{secrets.token_hex(8)}"
-        pid, into, out, err = _start_on_pipes(given._replace(env={**given.env, MARKER: marker}))
+        self._piped = Piped(
+            given,
+            session=session,
+            processes=processes,
+            detached=settings.ending.detached,
+            told=True,
+            on_end=self._changed.set,
+        )
+        into, out, err = self._piped.ends
         self._into: int | None = into
         self._out: int | None = out
         self._err: int | None = err
-        self._child = Child(pid, self._ended)
-        detached = settings.ending.detached
-        self._family = Family(
-            pid,
-            pid_start(pid),
-            marker=marker if detached else None,
-            children=detached,
-            held=lambda: not self._child.reaped,
-        )
         self._loop.add_reader(err, self._read_errors)
 
     # What it says
@@ -134,14 +112,14 @@ class LineProgram:
     @property
     def status(self) -> ExitStatus | None:
         """How it ended; None while it lives."""
-        return self._child.status
+        return self._piped.status
 
     # What it is told
 
     @property
     def listens(self) -> bool:
         """Whether it can still be told something."""
-        return self._into is not None and not self._closing_input and not self._child.ended
+        return self._into is not None and not self._closing_input and not self._piped.ended
 
     def write(self, data: bytes) -> None:
         """Tell it something; kept here until it takes it, lost if it has ended."""
@@ -162,61 +140,33 @@ class LineProgram:
         self._discard_output()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.end_seconds):
-                while not self._child.look_for_end():
+                while not self._piped.look_for_end():
                     self._changed.clear()
                     await self._changed.wait()
         while self._read_errors():
             pass
-        return self._child.ended
+        return self._piped.ended
 
     async def finish(self) -> None:
         """Let it end by itself, then end what is left of it."""
         self.close_input()
         await self.over()
-        if await self._living():
-            await _to_the_end(self.end(signal.SIGHUP if self._child.ended else signal.SIGTERM))
+        if await self._piped.living():
+            await settled(self.end(signal.SIGHUP if self._piped.ended else signal.SIGTERM))
 
     async def end(self, first: int) -> Sequence[Process]:
         """End all its processes, ``first`` being the first signal; returns what could not be ended."""
         self._discard_output()  # one that cannot get rid of its words may not hear that it is to end
-        ending = await end_processes(self._living, first, self._settings.ending, signal_group=self._signal_group)
-        if not self._processes.available:
-            self._signal_group(signal.SIGKILL)  # nobody can see whether others of the group outlived it
-        self._child.look_for_end()
-        return ending.left
+        return await self._piped.end(first, self._settings.ending)
 
     def close(self) -> None:
         """Let go of everything; what still runs here could not be ended."""
         for fd in (self._into, self._out, self._err):
             self._close(fd)
         self._into = self._out = self._err = None
-        if self._child.look_for_end():
-            self._child.reap()
-        else:
-            self._signal_group(signal.SIGKILL)
-            self._abandoned = True
+        self._piped.close()
 
     # Inside
-
-    def _ended(self) -> None:
-        if self._abandoned:
-            self._child.reap()
-        self._changed.set()
-
-    async def _living(self) -> list[Process]:
-        # A process that is just becoming another program shows no environment.
-        return await self._look() or await self._look()
-
-    async def _look(self) -> list[Process]:
-        if self._processes.available:
-            return self._family.among(await self._processes.read())
-        pid = self._child.pid
-        return [] if self._child.look_for_end() else [Process(pid, os.getpid(), pid, pid, UNKNOWN_START)]
-
-    def _signal_group(self, number: int) -> int | None:
-        with contextlib.suppress(InvalidRequest):  # it became another user's: it is among those left
-            return self._child.signal_group(number)
-        return None
 
     async def _more(self) -> bool:
         """Wait for more output, and take it in; False when there will be none."""
@@ -236,7 +186,7 @@ class LineProgram:
 
     def _is_late(self) -> bool:
         """Whether it ended so long ago that what still comes is somebody else's, who holds its output open."""
-        if self._child.ended and self._late_at is None:
+        if self._piped.ended and self._late_at is None:
             self._late_at = self._loop.time() + _DRAIN
         return self._late_at is not None and self._loop.time() >= self._late_at
 
@@ -309,31 +259,3 @@ class LineProgram:
             self._loop.remove_reader(fd)
             self._loop.remove_writer(fd)
             os.close(fd)
-
-
-def _start_on_pipes(given: Start) -> tuple[int, int, int, int]:
-    """Its pid, the end to write its stdin to, and those to read its stdout and stderr from; all non-blocking."""
-    fds: list[int] = []
-    try:
-        for _ in range(3):
-            fds.extend(os.pipe())
-        in_end, into, out, out_end, err, err_end = fds
-        for ours in (into, out, err):
-            os.set_blocking(ours, False)
-        pid = start(
-            given,
-            [
-                (os.POSIX_SPAWN_DUP2, in_end, 0),
-                (os.POSIX_SPAWN_DUP2, out_end, 1),
-                (os.POSIX_SPAWN_DUP2, err_end, 2),
-            ],
-        )
-    except BaseException as error:
-        for fd in fds:
-            os.close(fd)
-        if isinstance(error, OSError):
-            raise LimitReached(f"the system gives us no pipe: {error.strerror}") from error
-        raise
-    for theirs in (in_end, out_end, err_end):
-        os.close(theirs)
-    return pid, into, out, err

@@ -6,9 +6,7 @@ It carries a marker of its session like a command, so what a lost server left ru
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +14,10 @@ from typing import cast
 
 import msgspec
 
-from dragoman.agents.common.child import Child
-from dragoman.agents.common.ending import KillSchedule, end_processes
-from dragoman.agents.common.family import Family
-from dragoman.agents.common.processes import MARKER, UNKNOWN_START, Process, ProcessTable, pid_start
-from dragoman.agents.common.start import Start, prepare, start
-from dragoman.hub.errors import InvalidRequest, LimitReached
+from dragoman.agents.common.ending import KillSchedule
+from dragoman.agents.common.piped import Piped
+from dragoman.agents.common.processes import ProcessTable
+from dragoman.agents.common.start import Start, prepare
 from dragoman.hub.workspace_config import McpServer
 
 _LAST_WORDS = 2000
@@ -46,8 +42,7 @@ class Spawning(msgspec.Struct, frozen=True, kw_only=True):
 def prepared(entry: McpServer, spawning: Spawning) -> Start:
     """What starts an entry's command. Looks at files; raises ``InvalidRequest``."""
     folder = spawning.cwd / entry.cwd if entry.cwd else spawning.cwd
-    env = {**spawning.environment, **entry.env, MARKER: f"{spawning.session}/{secrets.token_hex(8)}"}
-    return prepare([entry.command, *entry.args], cwd=os.fspath(folder), env=env)
+    return prepare([entry.command, *entry.args], cwd=os.fspath(folder), env={**spawning.environment, **entry.env})
 
 
 class Program:
@@ -61,21 +56,19 @@ class Program:
         self.ended = asyncio.Event()
         self._spawning = spawning
         self._loop = asyncio.get_running_loop()
-        self._abandoned = False
         self._last_words = b""
-        self._pid, self._ends = _start_on_pipes(given)
-        self._child = Child(self._pid, self._ended)
+        self._piped = Piped(
+            given,
+            session=spawning.session,
+            processes=spawning.processes,
+            detached=spawning.schedule().detached,
+            told=True,
+            on_end=self._ended,
+        )
+        self._ends = list(self._piped.ends)
         self.reader = asyncio.StreamReader(limit=longest_line)
         self._input = _Input()
         self._transports: list[asyncio.BaseTransport] = []
-        detached = spawning.schedule().detached
-        self._family = Family(
-            self._pid,
-            pid_start(self._pid),
-            marker=given.env[MARKER] if detached else None,
-            children=detached,
-            held=lambda: not self._child.reaped,
-        )
 
     async def open(self) -> None:
         """Begin to listen."""
@@ -94,7 +87,7 @@ class Program:
 
     def ending(self) -> str:
         """How it ended, with its last words; empty while it runs."""
-        status = self._child.status
+        status = self._piped.status
         if status is None:
             return ""
         if status.signal is not None:
@@ -109,12 +102,10 @@ class Program:
         if self._transports:
             self._transports[0].close()
         try:
-            ending = await end_processes(
-                self._living, _NOTHING, self._spawning.schedule(), signal_group=self._signal_group
-            )
+            left = await self._piped.end(_NOTHING, self._spawning.schedule())
         finally:
             self._close()
-        return [process.pid for process in ending.left]
+        return [process.pid for process in left]
 
     # Inside
 
@@ -123,26 +114,8 @@ class Program:
 
     def _ended(self) -> None:
         self.ended.set()
-        if self._abandoned:
-            self._child.reap()
         # What it said last may still be in the pipe, which others may hold open for ever.
         self._loop.call_later(self._spawning.schedule().terminate, self.over.set)
-
-    async def _living(self) -> list[Process]:
-        # A process that is just becoming another program shows no environment.
-        return await self._look() or await self._look()
-
-    async def _look(self) -> list[Process]:
-        processes = self._spawning.processes
-        if processes.available:
-            return self._family.among(await processes.read())
-        pid = self._pid
-        return [] if self._child.look_for_end() else [Process(pid, os.getpid(), pid, pid, UNKNOWN_START)]
-
-    def _signal_group(self, number: int) -> int | None:
-        with contextlib.suppress(InvalidRequest):  # it became another user's: it is among those left
-            return self._child.signal_group(number)
-        return None
 
     def _close(self) -> None:
         for transport in self._transports:
@@ -151,13 +124,7 @@ class Program:
             os.close(fd)
         self._ends.clear()
         self.over.set()
-        if not self._spawning.processes.available:
-            self._signal_group(signal.SIGKILL)  # nobody can see whether others of the group outlived it
-        if self._child.look_for_end():
-            self._child.reap()
-        else:
-            self._signal_group(signal.SIGKILL)
-            self._abandoned = True
+        self._piped.close()
 
 
 class _Input(asyncio.BaseProtocol):
@@ -205,23 +172,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _start_on_pipes(given: Start) -> tuple[int, list[int]]:
-    """Its pid, and our ends of its standard input, output and error output."""
-    fds: list[int] = []
-    try:
-        for _ in range(3):
-            fds.extend(os.pipe())
-        into_end, into, out, out_end, err, err_end = fds
-        dup = os.POSIX_SPAWN_DUP2
-        pid = start(given, [(dup, into_end, 0), (dup, out_end, 1), (dup, err_end, 2)])
-    except BaseException as error:
-        for fd in fds:
-            os.close(fd)
-        if isinstance(error, OSError):
-            raise LimitReached(f"the system gives us no pipe: {error.strerror}") from error
-        raise
-    for fd in (into_end, out_end, err_end):
-        os.close(fd)
-    return pid, [into, out, err]

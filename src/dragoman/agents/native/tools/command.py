@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
 import msgspec
 
-from dragoman.agents.common.child import Child
-from dragoman.agents.common.ending import end_processes
-from dragoman.agents.common.family import Family
 from dragoman.agents.common.orphans import LostProgram, OrphanReport, end_orphans
-from dragoman.agents.common.processes import MARKER, UNKNOWN_START, Process, ProcessTable, pid_start
-from dragoman.agents.common.start import Start, start
+from dragoman.agents.common.piped import Piped
+from dragoman.agents.common.processes import Process, ProcessTable
+from dragoman.agents.common.start import Start
 from dragoman.agents.native.settings import ToolLimits
-from dragoman.hub.errors import InvalidRequest, LimitReached
 
 from .command_output import Output
-
-T = TypeVar("T")
+from .settled import settled
 
 STDOUT = 30_000
 """Characters that a command's output may have in its result."""
@@ -71,7 +66,7 @@ async def run_command(
     try:
         return await running.finish(await running.over(seconds))
     except BaseException:
-        await _to_the_end(running.end(signal.SIGINT))
+        await settled(running.end(signal.SIGINT))
         raise
     finally:
         running.close()
@@ -86,20 +81,6 @@ async def end_lost_commands(session: str, *, limits: ToolLimits, processes: Proc
     return await end_orphans(programs, schedule=limits.command_ending, processes=processes)
 
 
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await it whatever happens; a cancellation meanwhile propagates after it."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
-
-
 class _Running:
     """A started command. Every method is called on the loop; ``close`` it."""
 
@@ -111,21 +92,17 @@ class _Running:
         self._silent = asyncio.Event()
         self._read_bytes = 0
         self._flooded = False
-        self._abandoned = False
-        # One for each command, for many may run at once in a session; end_lost_commands knows them by their beginning.
-        marker = f"{session}/{secrets.token_hex(8)}"
-        pid, out, err = _start_on_pipes(given._replace(env={**given.env, MARKER: marker}))
+        self._piped = Piped(
+            given,
+            session=session,
+            processes=processes,
+            detached=limits.command_ending.detached,
+            told=False,
+            on_end=lambda: self._say("ended"),
+        )
+        out, err = self._piped.ends
         self.stdout, self.stderr = Output(STDOUT), Output(STDERR)
         self._streams = {out: self.stdout, err: self.stderr}
-        self._child = Child(pid, self._ended)
-        detached = limits.command_ending.detached
-        self._family = Family(
-            pid,
-            pid_start(pid),
-            marker=marker if detached else None,
-            children=detached,
-            held=lambda: not self._child.reaped,
-        )
         for fd in self._streams:
             self._loop.add_reader(fd, self._readable, fd)
 
@@ -139,11 +116,11 @@ class _Running:
         if cause == "ended":
             left_behind, alive = await self._sweep()
         else:
-            left_behind, alive = 0, await _to_the_end(self.end(signal.SIGINT))
+            left_behind, alive = 0, await settled(self.end(signal.SIGINT))
         self._read_rest()
         for output in (self.stdout, self.stderr):
             output.finish()
-        status = self._child.status
+        status = self._piped.status
         return Finished(
             cause="flood" if cause == "ended" and self._flooded else cause,
             code=status.code if status else None,
@@ -156,13 +133,7 @@ class _Running:
 
     async def end(self, first: int) -> Sequence[Process]:
         """End all its processes, ``first`` being the first signal; returns what could not be ended."""
-        ending = await end_processes(
-            self._living, first, self._limits.command_ending, signal_group=self._child_group_signal
-        )
-        if not self._processes.available:
-            self._child_group_signal(signal.SIGKILL)  # nobody can see whether others of the group outlived the shell
-        self._child.look_for_end()
-        return ending.left
+        return await self._piped.end(first, self._limits.command_ending)
 
     async def report(self, show: Show) -> None:
         """Show the output as it grows, until cancelled."""
@@ -180,18 +151,9 @@ class _Running:
     def close(self) -> None:
         """Let go of everything; what still runs here was not to be ended, or its ending itself was broken off."""
         self._stop_reading()
-        if self._child.look_for_end():
-            self._child.reap()
-        else:
-            self._child_group_signal(signal.SIGKILL)
-            self._abandoned = True
+        self._piped.close()
 
     # Processes
-
-    def _ended(self) -> None:
-        if self._abandoned:
-            self._child.reap()
-        self._say("ended")
 
     def _say(self, cause: Cause) -> None:
         if not self._over.done():
@@ -202,28 +164,13 @@ class _Running:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.command_drain):
                 await self._silent.wait()
-        if self._processes.available and not await self._living():
+        if self._processes.available and not await self._piped.living():
             return 0, ()
         if self._silent.is_set():
             await asyncio.sleep(_LAST_STEPS)
-        left = await self._living()
+        left = await self._piped.living()
         # They expect no interrupt (a shell has its background commands ignore it), but a hang-up.
-        return len(left), await _to_the_end(self.end(signal.SIGHUP))
-
-    async def _living(self) -> list[Process]:
-        # A process that is just becoming another program shows no environment.
-        return await self._look() or await self._look()
-
-    async def _look(self) -> list[Process]:
-        if self._processes.available:
-            return self._family.among(await self._processes.read())
-        pid = self._child.pid
-        return [] if self._child.look_for_end() else [Process(pid, os.getpid(), pid, pid, UNKNOWN_START)]
-
-    def _child_group_signal(self, number: int) -> int | None:
-        with contextlib.suppress(InvalidRequest):  # it became another user's: it is among those left
-            return self._child.signal_group(number)
-        return None
+        return len(left), await settled(self.end(signal.SIGHUP))
 
     # Output
 
@@ -261,31 +208,3 @@ class _Running:
         os.close(fd)
         if not self._streams:
             self._silent.set()
-
-
-def _start_on_pipes(given: Start) -> tuple[int, int, int]:
-    """Its pid, and the ends to read its stdout and stderr from (non-blocking). Its stdin is empty."""
-    fds: list[int] = []
-    try:
-        for _ in range(2):
-            fds.extend(os.pipe())
-        out, out_end, err, err_end = fds
-        os.set_blocking(out, False)
-        os.set_blocking(err, False)
-        pid = start(
-            given,
-            [
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, out_end, 1),
-                (os.POSIX_SPAWN_DUP2, err_end, 2),
-            ],
-        )
-    except BaseException as error:
-        for fd in fds:
-            os.close(fd)
-        if isinstance(error, OSError):
-            raise LimitReached(f"the system gives us no pipe: {error.strerror}") from error
-        raise
-    os.close(out_end)
-    os.close(err_end)
-    return pid, out, err
