@@ -273,8 +273,9 @@ class _Reading:
 
     def _saved(self, fact: CheckpointTaken) -> None:
         self._need(fact.checkpoint not in self._checkpoints, f"checkpoint {fact.checkpoint} is taken twice")
-        first = not self._checkpoints
-        self._need((fact.trigger == "initial") == first, "the first checkpoint is the initial one, and only it")
+        known = [it for it in self._checkpoints.values() if it is not None and it.trigger == "initial"]
+        begun = any(it.problem is None for it in known)
+        self._need((fact.trigger == "initial") != begun, "the first checkpoint that holds anything is the initial one")
         self._need(fact.trigger != "auto" or self._turn is not None, "an automatic checkpoint without a turn that ends")
         self._checkpoints[fact.checkpoint] = fact
 
@@ -286,7 +287,8 @@ class _Reading:
 
     def _let_go(self, fact: CheckpointDeleted) -> None:
         saved = self._checkpoints.get(fact.checkpoint)
-        self._need(saved is not None and saved.trigger != "initial", "lets go what is not there, or must stay")
+        stays = saved is not None and saved.trigger == "initial" and saved.problem is None
+        self._need(saved is not None and not stays, "lets go what is not there, or must stay")
         self._checkpoints[fact.checkpoint] = None
 
     def _agent_started(self, fact: AgentStarted) -> None:

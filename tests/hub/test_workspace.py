@@ -16,6 +16,7 @@ from dragoman.hub.errors import (
     Closed,
     Gone,
     HubError,
+    InvalidRequest,
     NotPermitted,
     UnknownCheckpoint,
     Unsupported,
@@ -120,7 +121,7 @@ async def test_a_session_is_saved_when_it_begins(saving: Hub, shelf: Shelf) -> N
     assert session.checkpoint_folder == shelf.folder(session.id)
 
 
-@pytest.mark.parametrize("settings", [{}, {"checkpoints": False}, {"checkpoints": "yes"}, {"checkpoints": 1}])
+@pytest.mark.parametrize("settings", [{}, {"checkpoints": False}, {"checkpoints": None}])
 async def test_nothing_is_saved_for_a_session_that_does_not_want_it(
     saving: Hub, shelf: Shelf, settings: dict[str, Any]
 ) -> None:
@@ -533,22 +534,42 @@ async def test_a_session_whose_workspace_is_worked_on_stays_in_memory(make_hub: 
 # What stands in the way
 
 
-async def test_a_first_checkpoint_that_failed_is_recorded_and_every_later_request_refused_with_its_reason(
-    saving: Hub, shelf: Shelf
-) -> None:
+@pytest.mark.parametrize("value", ["yes", 1, [], {}])
+async def test_whether_it_is_wanted_is_true_or_false(saving: Hub, value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="checkpoints: it is true or false"):
+        await saving.create("puppet", settings={"checkpoints": value})
+    session = await saving.create("puppet")
+    with pytest.raises(InvalidRequest, match="checkpoints: it is true or false"):
+        await session.change_settings(LOCAL, {"checkpoints": value})
+
+
+async def test_while_a_first_checkpoint_cannot_be_taken_there_are_none(saving: Hub, shelf: Shelf) -> None:
     shelf.fails = UNREADABLE
     session = await create(saving)
     first = session.shown.checkpoints["cp-0000"]
     assert (first.trigger, first.problem) == ("initial", str(UNREADABLE))
     assert session.shown.first_checkpoint is None
-    shelf.fails = None
+    await run(session)
+    assert shelf.calls == ["take cp-0000"]
     for refused in (session.checkpoint(LOCAL), session.restore_checkpoint(LOCAL)):
         with pytest.raises(CheckpointFailed, match="secret"):
             await refused
-    await run(session)
-    assert shelf.calls == ["take cp-0000"]
-    assert await taken(saving, session) == [("cp-0000", "initial")]
+    assert listed(session) == ["cp-0002"]
     assert saving.puppets.began == ["go"]
+
+
+async def test_what_stood_in_the_way_of_the_first_checkpoint_may_go_away(saving: Hub, shelf: Shelf) -> None:
+    shelf.fails = UNREADABLE
+    session = await create(saving)
+    shelf.fails = None
+    await session.checkpoint(LOCAL)
+    assert session.shown.first_checkpoint is not None
+    assert [(it.checkpoint, it.trigger) for it in session.shown.checkpoints.values()] == [
+        ("cp-0001", "initial"),
+        ("cp-0002", "manual"),
+    ]
+    await run(session)
+    assert listed(session) == ["cp-0001", "cp-0002", "cp-0003"]
 
 
 async def test_a_turn_whose_workspace_cannot_be_saved_still_ends(saving: Hub, shelf: Shelf) -> None:

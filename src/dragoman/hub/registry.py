@@ -35,6 +35,7 @@ from .recovery import facts_after_loss
 from .session import WIDENING, Session
 from .state import SessionState, decode_state
 from .tasks import TaskOwner
+from .workspace import check_workspace_settings
 
 log = logging.getLogger("dragoman.registry")
 
@@ -138,6 +139,7 @@ class Registry:
         if Right.WRITE not in principal.rights or principal.only is not None:
             raise NotPermitted(Right.WRITE)
         check_hook_settings(settings or {})
+        check_workspace_settings(settings or {})
         if settings and WIDENING & settings.keys() and Right.APPROVE not in principal.rights:
             raise NotPermitted(Right.APPROVE)
         if self._closing:

@@ -51,7 +51,7 @@ from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
-from .workspace import WorkspaceSession
+from .workspace import WorkspaceSession, check_workspace_settings
 
 WIDENING = frozenset({"mode", "output_directory"})
 """Settings by which an agent may be allowed more than before."""
@@ -224,6 +224,7 @@ class Session(ToolSession, WorkspaceSession):
         """
         self.admit(principal, Right.WRITE)
         check_hook_settings(changes)
+        check_workspace_settings(changes)
         self._factory.check_settings(changes)
         if WIDENING & changes.keys():
             self.admit(principal, Right.APPROVE)

@@ -165,8 +165,8 @@ class SessionState(msgspec.Struct):
     @property
     def first_checkpoint(self) -> SavedCheckpoint | None:
         """The one that the session began with; None when there is none that holds anything."""
-        saved = next((it for it in self.checkpoints.values() if it.trigger == "initial"), None)
-        return saved if saved is not None and saved.problem is None else None
+        listed = self.checkpoints.values()
+        return next((it for it in listed if it.trigger == "initial" and it.problem is None), None)
 
     @property
     def unsettled(self) -> bool:

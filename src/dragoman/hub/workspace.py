@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from .checkpoints import CheckpointGone, CheckpointProblem, Saved
-from .errors import CheckpointFailed, Closed, UnknownCheckpoint, Unsupported
-from .events import CheckpointDeleted, CheckpointRestored, CheckpointTaken, Event
+from .errors import CheckpointFailed, Closed, InvalidRequest, UnknownCheckpoint, Unsupported
+from .events import CheckpointDeleted, CheckpointRestored, CheckpointTaken, Event, Json
 from .history import HistorySession
 from .log import SessionParts
 from .permissions import Principal, Right
@@ -24,11 +24,18 @@ from .state import SavedCheckpoint, SessionState
 WANTED = "checkpoints"
 """The setting of a session that wants them: ``true``."""
 
+
 Trigger = Literal["initial", "auto", "manual", "safety"]
 
 T = TypeVar("T")
 
 log = logging.getLogger("dragoman.workspace")
+
+
+def check_workspace_settings(changes: Mapping[str, Json]) -> None:
+    """Raise ``InvalidRequest`` for a ``checkpoints`` that is neither true nor false; null removes it."""
+    if not isinstance(changes.get(WANTED), bool | None):
+        raise InvalidRequest(f"{WANTED}: it is true or false")
 
 
 class _Lost(CheckpointFailed):
@@ -165,15 +172,15 @@ class WorkspaceSession(HistorySession):
             raise Unsupported("this server keeps no checkpoints")
 
     async def _ready(self) -> SavedCheckpoint:
-        """The first checkpoint, taken now if it was not. Raises ``CheckpointFailed`` when there can be none."""
+        """The first checkpoint, taken now if there is none that holds anything: what stood in the way may be gone.
+
+        Raises ``CheckpointFailed`` when it is not.
+        """
         self._service()
-        first = self.state.first_checkpoint
-        if first is None and not self.state.checkpoints_taken:
-            taken = await self._take("initial")
-            first = taken if taken.problem is None else None
-        if first is None:
-            failed = next((it.problem for it in self.state.checkpoints.values() if it.trigger == "initial"), None)
-            raise CheckpointFailed(failed or "the first checkpoint was never taken")
+        first = self.state.first_checkpoint or await self._take("initial")
+        if first.problem is not None:
+            await self.durable(self.head, limit=self.limits.ack_seconds)
+            raise CheckpointFailed(first.problem)
         return first
 
     def _known(self, checkpoint: str) -> SavedCheckpoint:
@@ -227,15 +234,17 @@ class WorkspaceSession(HistorySession):
             problem=problem,
             detail=saved.detail if saved is not None else {},
         )
-        # Of those that failed only the newest is listed: a folder that cannot be saved would fill the list.
-        gone = saved.dropped if saved is not None else self._failed()
+        gone = [*(saved.dropped if saved is not None else ()), *self._outdated(trigger, failed=problem is not None)]
         self.record(fact, settling=True)
         for dropped in gone:
             self.record(CheckpointDeleted(checkpoint=dropped), settling=True)
 
-    def _failed(self) -> tuple[str, ...]:
-        failed = (it for it in self.state.checkpoints.values() if it.problem is not None)
-        return tuple(it.checkpoint for it in failed if it.trigger != "initial")
+    def _outdated(self, trigger: Trigger, *, failed: bool) -> Iterable[str]:
+        """Those that failed and are no longer listed once one more was tried: of each kind only the newest is."""
+        if not failed and trigger != "initial":
+            return ()
+        listed = self.state.checkpoints.values()
+        return [it.checkpoint for it in listed if it.problem and (it.trigger == "initial") == (trigger == "initial")]
 
     async def _done(self, work: Awaitable[T]) -> T:
         """What the service makes of ``work``, which has a limit, and ends with the session.

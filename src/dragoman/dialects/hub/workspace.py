@@ -73,7 +73,7 @@ class WorkspaceCommands:
     async def delete_checkpoint(self, principal: Principal, session: str, checkpoint: str) -> At:
         found = await self._registry.get(principal, session)
         if checkpoint == _first(found):
-            raise InvalidRequest("the first checkpoint stays as long as its session: the others build on it")
+            raise InvalidRequest("the first checkpoint stays as long as its session")
         return At((await found.delete_checkpoint(principal, checkpoint)).seq)
 
     # Skills

@@ -46,7 +46,7 @@ async def test_a_projects_server_is_not_started_unasked_and_holds_up_no_turn(tmp
         (opened,) = of(facts, DecisionOpened)
         entry = projects()
         assert (opened.kind, opened.tool, opened.turn) == ("permission", "mcp", None)
-        assert opened.text == f"{entry.command} {entry.args[0]}"
+        assert opened.text == f"PYTHONPATH=… {entry.command} {entry.args[0]}"
         assert opened.input["environment"] == ["PYTHONPATH"]
         assert [option.label for option in opened.options] == [
             "Yes, for this session",
@@ -167,7 +167,7 @@ async def test_a_command_that_shows_as_another_is_shown_as_it_is(tmp_path: Path)
     async with mcp_hub(tmp_path, Configs(sly)) as hub:
         session = await hub.session()
         (opened,) = of(await hub.turn(session, script("say ask")), DecisionOpened)
-        assert opened.text == "/bin/echo 'a\\nb' '\\u202egnp.exe'"
+        assert opened.text == "PYTHONPATH=… /bin/echo 'a\\nb' '\\u202egnp.exe'"
 
 
 async def test_a_command_too_long_to_be_shown_is_not_asked_about(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def question(entry: McpServer, *, decision: str, mark: str, cwd: str) -> Decisio
     return DecisionOpened(
         decision=decision,
         kind="permission",
-        text=shown_place(entry),
+        text=_with_environment(entry),
         tool=TOOL,
         input=given,
         options=(
@@ -44,6 +44,13 @@ def question(entry: McpServer, *, decision: str, mark: str, cwd: str) -> Decisio
         reason="project_mcp_server",
         detail={"grant": rule(mark), "title": f"This project wants to use the MCP server {entry.name}"},
     )
+
+
+def _with_environment(entry: McpServer) -> str:
+    """The place, with the variables that are set for it, without what they hold: with a ``PATH`` of the project's own
+    a harmless command line is another program."""
+    names = (name if name.isprintable() else ascii(name) for name in sorted(entry.env))
+    return " ".join([*(f"{name}=…" for name in names), shown_place(entry)])
 
 
 def rule(mark: str) -> str:
