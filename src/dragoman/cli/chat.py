@@ -18,6 +18,7 @@ from .chat_plain import PATIENCE, Printer, print_once, talk_by_lines
 from .chat_server import NoServer, own_server, private_file, quiet_logs
 from .chat_talk import Talk
 from .chat_text import whole
+from .leaving import leave_without_waiting, own_threads
 from .main import complain
 from .reaching import Reach, reach
 
@@ -39,7 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
         return await _until_signalled(_chat(server, arguments, settings))
 
     async def alone(settings: Settings) -> int:
-        return await _until_signalled(_with_its_own(arguments, settings))
+        threads = own_threads()
+        code = await _until_signalled(_with_its_own(arguments, settings))
+        leave_without_waiting(threads, code)
+        return code
 
     try:
         with quiet_logs(settings):
