@@ -13,7 +13,9 @@ import msgspec
 import pytest
 
 from dragoman.agents.native.mcp import library
+from dragoman.agents.native.mcp.server import pause
 from dragoman.agents.native.mcp.servers import McpServers
+from dragoman.agents.native.mcp.settings import McpSettings
 from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import StepStarted, TurnEnded
 from dragoman.hub.journal import Journal
@@ -89,6 +91,13 @@ async def test_a_server_that_cannot_be_had_is_tried_as_often_as_its_entry_says(t
         assert told[1].startswith("[MCP] Failed to connect to broken after 2 attempts: ")
         assert "/no/such" in told[1]
         assert lines(await hub.turn(session, script("say again"))) == [], "it rests"
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"), [(1, 1.0), (2, 2.0), (3, 3.0), (0, 1.0), (100, 60.0)], ids=lambda value: f"{value:g}"
+)
+def test_each_try_waits_a_second_longer_than_the_one_before(times: int, seconds: float) -> None:
+    assert pause(times, McpSettings()) == seconds
 
 
 async def test_a_server_that_rested_is_tried_again_by_a_turn(tmp_path: Path) -> None:

@@ -215,3 +215,14 @@ async def test_lines_are_shown_in_whatever_encoding_a_mark_names(root: Path, tur
     (root / "sub/coded").write_bytes("tee für zwei\nnoch ein tee\n".encode(coding))
     output = (await run(Grep(), turn, pattern="tee", path="sub", context_lines=1)).output
     assert output == f"{root}/sub/coded:1:tee für zwei\n{root}/sub/coded:2:noch ein tee"
+
+
+def test_the_environment_may_name_another_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = find_ripgrep()
+    named = tmp_path / "rg"
+    monkeypatch.setenv("COWORK_RIPGREP_PATH", str(named))
+    assert find_ripgrep() == ours, "there is none"
+    named.write_text("")
+    assert find_ripgrep() == ours, "it is no program"
+    named.chmod(0o700)
+    assert find_ripgrep() == str(named)

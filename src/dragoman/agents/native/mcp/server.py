@@ -138,7 +138,7 @@ class Server:
                 self._move("resting", problem)
                 return
             self._move("connecting", problem)
-            await asyncio.sleep(min(settings.retry_delay * max(failures + losses, 1), settings.retry_longest))
+            await asyncio.sleep(pause(failures + losses, settings))
             self._say(f"Retrying {self.entry.name} (attempt {failures + 1})...", "info")
 
     async def _stay(self, link: Link) -> None:
@@ -177,3 +177,8 @@ class Server:
         self.state, self.problem = state, problem
         self._moved.set()
         self._moved = asyncio.Event()
+
+
+def pause(times: int, settings: McpSettings) -> float:
+    """Seconds before a server is tried again that could not be had, or was soon lost, so many times in a row."""
+    return min(settings.retry_delay * max(times, 1), settings.retry_longest)

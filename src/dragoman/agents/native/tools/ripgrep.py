@@ -20,12 +20,19 @@ _ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 _CHUNK = 64 * 1024
 
+NAMED = "COWORK_RIPGREP_PATH"
+"""Environment variable that may say where the program is; one that is none is passed over."""
+
 
 def find_ripgrep() -> str:
-    """The program of the ``ripgrep`` package, which installs it with this one; else the one on the PATH.
+    """The one that the environment names, or that of the ``ripgrep`` package, which installs it with this one; else the
+    one on the PATH.
 
     Raises ``ToolFailed``. It blocks.
     """
+    named = os.environ.get(NAMED)
+    if named and os.access(named, os.X_OK):
+        return named
     with contextlib.suppress(metadata.PackageNotFoundError):
         for file in metadata.files("ripgrep") or ():
             program = os.fspath(file.locate())
