@@ -151,17 +151,18 @@ class NativeAgent:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
         async with self._shortening:
             try:
-                runner = await self._runner(turn)
+                config = await self._config()
+                runner = await self._runner(turn, config)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
-            await self._tell_problems(turn)
+            self._tell_problems(turn, config)
             return await runner.run()
 
-    async def _runner(self, turn: TurnContext) -> TurnLoop | DelegatedTurn:
+    async def _runner(self, turn: TurnContext, config: WorkspaceConfig | None) -> TurnLoop | DelegatedTurn:
         """What runs this turn: our own loop with a model, or a program."""
-        wanted = await self._wanted()
+        wanted = self._wanted(config)
         chosen = await self._chosen(wanted)
         if chosen.delegate is not None:
             return self._delegated(turn, chosen, chosen.delegate())
@@ -193,7 +194,7 @@ class NativeAgent:
         session = self._session
         async with self._shortening:
             try:
-                wanted = await self._wanted()
+                wanted = self._wanted(await self._config())
                 chosen = await self._chosen(wanted)
                 if chosen.delegate is not None:
                     name = chosen.provider_id
@@ -209,9 +210,9 @@ class NativeAgent:
             if not await compactor.compact(messages, window=model.window, tokens=tokens, reason="manual"):
                 raise InvalidRequest("the conversation could not be shortened: it is short, or the model failed")
 
-    async def _wanted(self) -> Preference:
+    def _wanted(self, config: WorkspaceConfig | None) -> Preference:
         """What the session's settings, and its folder's configuration, ask for."""
-        return preference(self._session.state.settings, await self._config())
+        return preference(self._session.state.settings, config)
 
     async def _chosen(self, wanted: Preference) -> Chosen:
         return await self._models.choose(wanted.provider, wanted.model)
@@ -224,9 +225,8 @@ class NativeAgent:
     async def _config(self) -> WorkspaceConfig | None:
         return await self._configs.read(Path(self._session.state.cwd)) if self._configs is not None else None
 
-    async def _tell_problems(self, turn: TurnContext) -> None:
+    def _tell_problems(self, turn: TurnContext, config: WorkspaceConfig | None) -> None:
         """Say once what of the folder's configuration was skipped."""
-        config = await self._config()
         for line in config.problems if config is not None else ():
             if line not in self._told:
                 self._told.add(line)
