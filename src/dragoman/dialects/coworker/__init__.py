@@ -1,0 +1,1 @@
+"""The coworker dialect: agent-coworker protocol 3.0."""
