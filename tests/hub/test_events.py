@@ -32,6 +32,7 @@ FIRST_RELEASE: dict[str, str] = {
     "prompt.withdrawn": '{"prompt":"p","reason":"withdrawn"}',
     "turn.started": '{"turn":"t","prompt":"p"}',
     "turn.cancel_requested": '{"turn":"t","by":"local","via":"cin"}',
+    "turn.settled": '{"turn":"t","outcome":"completed"}',
     "turn.ended": '{"turn":"t","outcome":"completed"}',
     "step.started": '{"turn":"t","step":1}',
     "step.ended": '{"turn":"t","step":1,"finish_reason":"stop"}',

@@ -21,6 +21,7 @@ from dragoman.hub.events import (
     DecisionResolved,
     Event,
     LogWritten,
+    Problem,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -31,6 +32,7 @@ from dragoman.hub.events import (
     ToolCalled,
     ToolEnded,
     TurnEnded,
+    TurnSettled,
     TurnStarted,
 )
 from dragoman.hub.limits import HubLimits
@@ -372,3 +374,16 @@ async def test_a_loss_under_a_journal_that_fails_is_put_right_when_it_heals(make
     journal.heal()
     await opening
     await hub.check(session, settled=True)
+
+
+def test_a_turn_whose_workspace_was_still_to_save_ends_as_it_came_out() -> None:
+    """What it did is done, and known: only the image of its folder is missing."""
+    problem = Problem(code="provider_failed", message="no")
+    facts = [
+        CREATED,
+        PromptSubmitted(prompt="p", text="hi", by="local", via="hub"),
+        TurnStarted(turn="t", prompt="p"),
+        TurnSettled(turn="t", outcome="failed", problem=problem),
+    ]
+    state = fold([Event(seq, seq, "e", fact) for seq, fact in enumerate(facts, 1)])
+    assert facts_after_loss(state) == [TurnEnded(turn="t", outcome="failed", problem=problem, duration_ms=1)]

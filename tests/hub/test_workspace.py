@@ -32,6 +32,7 @@ from dragoman.hub.events import (
     ToolCalled,
     ToolEnded,
     TurnEnded,
+    TurnSettled,
     TurnStarted,
 )
 from dragoman.hub.limits import HubLimits
@@ -208,8 +209,8 @@ async def test_what_a_turn_leaves_open_is_settled_before_it_is_saved(saving: Hub
     assert not cancelling.done()
     shelf.works.set()
     await cancelling
-    kinds = [type(fact) for fact in (await saving.facts(session))[-4:]]
-    assert kinds == [DecisionResolved, ToolEnded, CheckpointTaken, TurnEnded]
+    kinds = [type(fact) for fact in (await saving.facts(session))[-5:]]
+    assert kinds == [DecisionResolved, ToolEnded, TurnSettled, CheckpointTaken, TurnEnded]
 
 
 async def test_the_session_is_busy_until_its_turn_is_saved(saving: Hub, shelf: Shelf) -> None:

@@ -26,7 +26,9 @@ def facts_after_loss(state: SessionState) -> list[AnyFact]:
     ]
     if state.turn is not None:
         lasted = max(0, now - state.turn.started_at)
-        facts.append(TurnEnded(turn=state.turn.turn, outcome="interrupted", duration_ms=lasted))
+        turn = state.turn
+        outcome = turn.outcome or "interrupted"
+        facts.append(TurnEnded(turn=turn.turn, outcome=outcome, problem=turn.problem, duration_ms=lasted))
     if state.executor is not None:
         facts.append(AgentExited(cause=SERVER_LOST, tape_offset=state.tape_reserved))
         facts.append(StateChanged(prev=state.status.state, next="exited", cause="process:server-lost"))

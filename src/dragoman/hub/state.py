@@ -27,6 +27,8 @@ from .events import (
     HookSignalled,
     Json,
     MessageAdded,
+    Outcome,
+    Problem,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -40,19 +42,25 @@ from .events import (
     ToolCalled,
     ToolEnded,
     TurnEnded,
+    TurnSettled,
     TurnStarted,
 )
 from .journal import SessionRow
 
 
 class OpenTurn(msgspec.Struct):
-    """The turn that runs now; ``seq`` is the place of its ``turn.started``."""
+    """The turn that runs now; ``seq`` is the place of its ``turn.started``.
+
+    ``outcome`` and ``problem`` are known once only its workspace is left to save.
+    """
 
     turn: str
     prompt: str
     seq: int
     started_at: int
     cancelling: bool = False
+    outcome: Outcome | None = None
+    problem: Problem | None = None
 
 
 class OpenCall(msgspec.Struct):
@@ -155,6 +163,8 @@ class SessionState(msgspec.Struct):
     decisions: dict[str, DecisionOpened] = {}
     answered: dict[str, tuple[Answer, ...]] = {}
     prompts: int = 0
+    resets: int = 0
+    """How often the conversation began anew."""
     hooks: dict[str, int] = {}
     stop_signal: StopSignal | None = None
     grants: list[str] = []
@@ -310,6 +320,11 @@ def _cancelling(state: SessionState, fact: CancelRequested, at: int) -> None:  #
         state.turn.cancelling = True
 
 
+def _turn_settled(state: SessionState, fact: TurnSettled, at: int) -> None:  # noqa: ARG001
+    if state.turn is not None and state.turn.turn == fact.turn:
+        state.turn.outcome, state.turn.problem = fact.outcome, fact.problem
+
+
 def _turn_ended(state: SessionState, fact: TurnEnded, at: int) -> None:  # noqa: ARG001
     if state.turn is not None and state.turn.turn == fact.turn:
         state.turn = None
@@ -349,6 +364,7 @@ def _revised(state: SessionState, fact: DecisionRevised, at: int) -> None:  # no
 
 def _reset(state: SessionState, fact: HistoryReset, at: int) -> None:  # noqa: ARG001
     state.status.last_message = None
+    state.resets += 1
 
 
 def _reserved(state: SessionState, fact: TerminalReserved, at: int) -> None:  # noqa: ARG001
@@ -439,6 +455,7 @@ _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     PromptWithdrawn: _withdrawn,
     TurnStarted: _turn_started,
     CancelRequested: _cancelling,
+    TurnSettled: _turn_settled,
     TurnEnded: _turn_ended,
     ToolCalled: _called,
     ToolEnded: _ended,

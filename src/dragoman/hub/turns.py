@@ -20,6 +20,7 @@ from .events import (
     PromptTaken,
     ToolEnded,
     TurnEnded,
+    TurnSettled,
     TurnStarted,
 )
 
@@ -191,6 +192,12 @@ class TurnRunner:
     def _save(self, running: _Running, end: _End) -> None:
         """The turn is over, and nothing of it runs. Its session is busy until what it left is saved."""
         self._settle(end)
+        try:
+            self._session.record(_settled(running.turn, end), settling=True)
+        except InvalidRequest:
+            log.exception("turn %s of session %s ended with what no disk can hold", running.turn, self._session.id)
+            end = _UNEXPECTED
+            self._session.record(_settled(running.turn, end), settling=True)
         task = self._session.tasks.start(self._session.checkpoint_turn(), f"checkpoint:{running.turn}")
         self._saving = _Saving(task, end)
         task.add_done_callback(lambda _: self._finish(running, end))
@@ -232,6 +239,10 @@ class TurnRunner:
             log.exception("turn %s of session %s ended with what no disk can hold", turn, self._session.id)
             ended = msgspec.structs.replace(ended, outcome="failed", result=None, problem=_UNEXPECTED.problem)
             self._session.record(ended, settling=True)
+
+
+def _settled(turn: str, end: _End) -> TurnSettled:
+    return TurnSettled(turn=turn, outcome=end.outcome, problem=end.problem)
 
 
 def settle_turn(state: SessionState, *, reason: str, now: int) -> list[AnyFact]:

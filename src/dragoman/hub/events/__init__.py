@@ -60,6 +60,7 @@ from .turns import (
     PromptTaken,
     PromptWithdrawn,
     TurnEnded,
+    TurnSettled,
     TurnStarted,
 )
 from .workspace import (
@@ -85,6 +86,7 @@ AnyFact = (
     | PromptWithdrawn
     | TurnStarted
     | CancelRequested
+    | TurnSettled
     | TurnEnded
     | StepStarted
     | StepEnded
@@ -211,6 +213,7 @@ __all__ = [
     "ToolEnded",
     "ToolProgressed",
     "TurnEnded",
+    "TurnSettled",
     "TurnStarted",
     "UsageReported",
     "decode_fact",

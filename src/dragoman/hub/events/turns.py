@@ -69,6 +69,14 @@ class CancelRequested(Fact, frozen=True, tag="turn.cancel_requested"):
     via: str
 
 
+class TurnSettled(Fact, frozen=True, tag="turn.settled"):
+    """What came of a turn is known, and nothing of it runs; its session is busy until its workspace is saved."""
+
+    turn: str
+    outcome: Outcome
+    problem: Problem | None = None
+
+
 class TurnEnded(Fact, frozen=True, tag="turn.ended"):
     """The turn has its outcome. ``interrupted`` means that the server was lost while it ran (invariant 6)."""
 
