@@ -126,6 +126,11 @@ class SessionLog:
         """The newest events before ``before`` (or the newest of all), in ascending order."""
         return await self.journal.read_back(self.id, self.shown.seq + 1 if before is None else before, limit)
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody is told of new events."""
+        return len(self._watchers) > 0
+
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Be told of new durable events until the returned function is called."""
         return self._watchers.add(callback)

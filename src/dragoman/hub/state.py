@@ -44,6 +44,7 @@ from .events import (
     TurnEnded,
     TurnSettled,
     TurnStarted,
+    UsageReported,
 )
 from .journal import SessionRow
 
@@ -163,6 +164,8 @@ class SessionState(msgspec.Struct):
     decisions: dict[str, DecisionOpened] = {}
     answered: dict[str, tuple[Answer, ...]] = {}
     prompts: int = 0
+    reported_model: str | None = None
+    """The model that the agent's newest tokens were spent on."""
     resets: int = 0
     """How often the conversation began anew."""
     hooks: dict[str, int] = {}
@@ -296,6 +299,10 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
 def _submitted(state: SessionState, fact: PromptSubmitted, at: int) -> None:  # noqa: ARG001
     state.queue.append(fact)
     state.prompts += 1
+
+
+def _used(state: SessionState, fact: UsageReported, at: int) -> None:  # noqa: ARG001
+    state.reported_model = fact.model or state.reported_model
 
 
 def _unqueue(state: SessionState, prompt: str) -> None:
@@ -455,6 +462,7 @@ _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     PromptWithdrawn: _withdrawn,
     TurnStarted: _turn_started,
     CancelRequested: _cancelling,
+    UsageReported: _used,
     TurnSettled: _turn_settled,
     TurnEnded: _turn_ended,
     ToolCalled: _called,

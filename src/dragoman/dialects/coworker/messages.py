@@ -44,6 +44,8 @@ ReasonCode = Literal[
     "file_read_command_requires_review",
     "outside_allowed_scope",
 ]
+ReasoningKind = Literal["reasoning", "summary"]
+PromptOutcome = Literal["answered", "cancelled", "expired"]
 BackupReason = Literal["requested", "auto_checkpoint", "manual_checkpoint", "restore", "delete"]
 
 
@@ -150,7 +152,7 @@ class AssistantMessage(ServerMessage, frozen=True, kw_only=True, tag="assistant_
 class Reasoning(ServerMessage, frozen=True, kw_only=True, tag="reasoning"):
     """What it thought in that step."""
 
-    kind: Literal["reasoning", "summary"]
+    kind: ReasoningKind
     text: str
 
 
@@ -195,7 +197,7 @@ class PromptVoid(ServerMessage, frozen=True, kw_only=True, tag="prompt_void"):
     """Beyond the seed, for links that asked for it: an ``ask`` or ``approval`` is over, answered elsewhere or not."""
 
     request_id: str
-    outcome: Literal["answered", "cancelled", "expired"]
+    outcome: PromptOutcome
 
 
 # Tools, commands, skills
