@@ -100,6 +100,7 @@ class Puppet:
     driver: Driver | None = None
     hooks: Hooks | None = None
     own_tools: Collection[str] = ("own",)
+    offered_tools: Collection[str] = ("own",)
     holds = False
 
     def __init__(self, session: Session, factory: PuppetFactory) -> None:

@@ -234,6 +234,10 @@ class Agent(Protocol):
         """Names of the tools that it brings along: no client can offer one of the same name."""
 
     @property
+    def offered_tools(self) -> Collection[str]:
+        """Those of its own tools that its model is offered now; not those that servers of tools bring."""
+
+    @property
     def holds(self) -> bool:
         """Whether ``close`` has something to end although no executor is live and no turn is open.
 

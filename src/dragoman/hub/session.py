@@ -94,6 +94,11 @@ class Session(ToolSession, WorkspaceSession):
         return self.ensure_agent().hooks
 
     @property
+    def offered_tools(self) -> Collection[str]:
+        """Names of the agent's own tools that its model is offered."""
+        return self.ensure_agent().offered_tools
+
+    @property
     def live(self) -> bool:
         """Whether something runs: an executor or a turn."""
         return self.state.executor is not None or self.state.turn is not None

@@ -32,6 +32,7 @@ from .delegates.port import Delegate
 from .delegates.turn import DelegatedTurn
 from .history import Conversation
 from .mcp.servers import McpServers
+from .modes import mode_of
 from .path_guard import PathGuard
 from .permits import Permits
 from .plans import mode_after, plan_decision
@@ -45,7 +46,7 @@ from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.spawn_agent import AgentType, SpawnAgent
 from .tools.tool import Tool, ToolContext, ToolDenied
-from .turn_loop import Model, TurnLoop, catch_up
+from .turn_loop import Model, TurnLoop, catch_up, disabled_tools
 from .usage import Meter
 
 
@@ -146,6 +147,12 @@ class NativeAgent:
     @property
     def own_tools(self) -> Collection[str]:
         return self._own_tools if self._mcp is None else self._own_tools.union(self._mcp.names)
+
+    @property
+    def offered_tools(self) -> Collection[str]:
+        plans = mode_of(self._session, self._settings.mode) == "plan"
+        hidden = disabled_tools(self._session) | (frozenset() if plans else {PresentPlan.name})
+        return self._own_tools - hidden
 
     async def run_turn(self, turn: TurnContext) -> str | None:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""

@@ -76,6 +76,7 @@ class ScriptedAgent:
     driver: Driver | None = None
     hooks: Hooks | None = None
     own_tools: Collection[str] = ()
+    offered_tools: Collection[str] = ()
     holds = False
 
     def __init__(self, session: Session) -> None:

@@ -124,6 +124,7 @@ class TerminalAgent:
     """One session's program. Implements the hub's ``Agent`` and the terminal's ``TerminalUser``."""
 
     own_tools: Collection[str] = ()
+    offered_tools: Collection[str] = ()
     holds = False
 
     def __init__(self, session: Session, factory: TerminalFactory) -> None:

@@ -99,6 +99,13 @@ class ConfigUpdated(ServerMessage, frozen=True, kw_only=True, tag="config_update
     config: Config
 
 
+class Features(ServerMessage, frozen=True, kw_only=True, tag="features"):
+    """Beyond the seed: the answer to a ``client_hello`` that asked for features; which the link has, and its cursor."""
+
+    features: tuple[str, ...]
+    cursor: int
+
+
 class Pong(ServerMessage, frozen=True, kw_only=True, tag="pong"):
     """The answer to ``ping``."""
 

@@ -41,7 +41,7 @@ from dragoman.hub.state import SavedCheckpoint, SessionState
 from . import messages as wire
 from .backups import backup_state
 from .errors import BACKUP, error
-from .prompts import prompt, request_id
+from .prompts import prompt
 from .tool_talk import ToolTalk
 from .turn_view import TurnView, told
 
@@ -125,7 +125,7 @@ class Projection:
         fact = event.fact
         if isinstance(fact, TurnStarted):
             self._open_view(fact)
-        elif isinstance(fact, _TALKED):
+        elif type(fact) not in _SAYS or isinstance(fact, _OF_A_TURN):
             self._speak(fact)
 
     def project(self, event: Event) -> Said:
@@ -134,10 +134,7 @@ class Projection:
         gone = self.state.checkpoints.get(fact.checkpoint) if isinstance(fact, CheckpointDeleted) else None
         before = self.config() if isinstance(fact, UsageReported) else None
         self.state.apply(event)
-        if gone is not None:
-            said = self._checkpoint_gone(gone)
-        else:
-            said = self._speak(fact)
+        said = self._checkpoint_gone(gone) if gone is not None else self._speak(fact)
         if before is not None and before != self.config():
             said = [*said, wire.ConfigUpdated(session_id=self._id, config=self.config())]
         if (busy := is_busy(self.state)) != self._busy:
@@ -281,6 +278,9 @@ def _command(state: SessionState) -> str:
     argv = state.options.get("argv")
     return " ".join(word for word in argv if isinstance(word, str)) if isinstance(argv, list) else ""
 
+
+_OF_A_TURN = (ToolCalled, ToolEnded, MessageAdded, TurnSettled)
+"""What a turn's view needs to know of, beside what is only a chunk."""
 
 _SAYS: dict[type, Callable[[Projection, Any], Said]] = {
     SettingsChanged: Projection._changed,

@@ -1,4 +1,4 @@
-"""Decisions as ``ask`` and ``approval``, and a client's response as the answer to one (seed: Ask Flow, Command Approval).
+"""Decisions as ``ask`` and ``approval``, and a client's response to one (seed: Ask Flow, Command Approval).
 
 A dialog of several questions is asked one by one; the ``requestId`` of the n-th is the decision's id, ``#``, n.
 """
@@ -21,7 +21,7 @@ _UNNAMED: wire.ReasonCode = "requires_manual_review"
 
 
 class Asked(NamedTuple):
-    """An open decision that a request id stands for; ``question`` is its place, from 0, in a dialog that has several."""
+    """An open decision that a request id stands for; ``question`` is a place, from 0, in a dialog that has some."""
 
     opened: DecisionOpened
     question: int | None

@@ -11,6 +11,9 @@ class CoworkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     yolo: bool = False
     """Whether every command runs unasked; what a tool may touch stays guarded."""
 
+    mode: str = "accept_edits"
+    """Permission mode of these sessions otherwise: the protocol asks about commands, never about edits of files."""
+
     make_folders: bool = False
     """Whether ``.agent``, the output folder and the uploads folder are made in the server's folder at its start."""
 

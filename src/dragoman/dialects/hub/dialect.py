@@ -8,6 +8,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp
 
 from dragoman.dialects.base import Refusal, Upgrade, Wire
+from dragoman.dialects.frame_cache import FrameCache
 from dragoman.hub.errors import HubError
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal
@@ -18,7 +19,7 @@ from dragoman.hub.tasks import TaskOwner
 
 from .commands import Commands
 from .errors import ErrorBody, Unauthorized, problem_of, status_of
-from .frames import FrameCache, encode, frame
+from .frames import encode, frame
 from .link import HubLink
 from .replies import Heartbeat
 from .routes import make_app

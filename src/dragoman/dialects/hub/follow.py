@@ -6,13 +6,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from dragoman.dialects.frame_cache import FrameCache
 from dragoman.hub.errors import Gone as LogGone
 from dragoman.hub.errors import HubError
 from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
 
 from .errors import INTERNAL, Problem, problem_of
-from .frames import FrameCache, events_frame, frame, stream_error
+from .frames import events_frame, frame, stream_error
 from .replies import Gone
 from .ring import Ring, Stream
 from .settings import HubDialectSettings

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dragoman.dialects.frame_cache import FrameCache
 from dragoman.dialects.frames import text_frame
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import Principal
 
 from .bodies import ListQuery
-from .frames import FrameCache, encode
+from .frames import encode
 from .replies import Rows
 from .ring import Ring, Stream
 from .views import show_row

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from dragoman.dialects.frame_cache import FrameCache
 from dragoman.dialects.frames import binary_frame
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import AgentExited, AgentStarted, Event
@@ -22,7 +23,7 @@ from dragoman.hub.ports import Terminal
 from dragoman.hub.session import Session
 
 from .errors import INTERNAL, problem_of
-from .frames import FrameCache, frame, stream_error
+from .frames import frame, stream_error
 from .replies import Ended, Gone, Resized, Skipped, Started
 from .ring import Ring, Stream
 from .settings import HubDialectSettings

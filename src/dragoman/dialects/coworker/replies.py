@@ -1,0 +1,39 @@
+"""Replies that wait for their place: none overtakes what the log said before it was made."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Replies:
+    """Frames in the order they were made, each with the cursor that its link must have reached first.
+
+    So an error that refuses a second prompt comes after the echo of the first, although the disk takes a moment for
+    that. ``limit`` is in bytes; a link with more than that is read no further.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._bytes >= self._limit
+
+    def put(self, frame: bytes, after: int) -> None:
+        """Add a reply behind the others."""
+        self._waiting.append((after, frame))
+        self._bytes += len(frame)
+
+    def take(self, cursor: int) -> bytes | None:
+        """The oldest reply, if the link is far enough."""
+        if not self._waiting or self._waiting[0][0] > cursor:
+            return None
+        _, frame = self._waiting.popleft()
+        self._bytes -= len(frame)
+        return frame
+
+    def release(self) -> None:
+        """The disk does not take what they wait for: let them go as they are."""
+        self._waiting = deque((0, frame) for _, frame in self._waiting)
