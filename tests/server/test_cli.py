@@ -67,7 +67,9 @@ def test_make_serve_prints_the_ready_line(tmp_path: Path) -> None:
 def test_a_root_dialect_has_the_short_address(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--json", "--dialect", "coop"]
     with running([*line, "--data", str(tmp_path / "data")], tmp_path) as (_, ready):
-        assert ready["url"] == f"ws://127.0.0.1:{ready['port']}/ws"
+        dialects = ready["dialects"]
+        assert isinstance(dialects, dict)
+        assert dialects["coop"] == f"ws://127.0.0.1:{ready['port']}/ws"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,10 @@ def test_a_root_dialect_has_the_short_address(tmp_path: Path) -> None:
         (["serve", "--config", "/no/such/file.toml"], "/no/such/file.toml"),
         (["serve", "--log-level", "loud"], "loud"),
         (["serve", "--data", "/proc/nowhere"], "/proc/nowhere"),
+        (["serve", "--dir", "/no/such/folder"], "'/no/such/folder' is not a directory: give"),
+        (["serve", "-d", "/etc/passwd"], "'/etc/passwd' is not a directory: give"),
+        (["serve", "-p"], "-p"),
+        (["serve", "extra"], "extra"),
         (["run"], "a program is missing"),
         (["run", "--", "no-such-program-anywhere"], "no-such-program-anywhere"),
         (["run", "--cols", "0", "--", "cat"], "positive"),

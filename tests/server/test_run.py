@@ -23,8 +23,8 @@ from dragoman.cli.run import Made, asked_for, with_shutdown_timeout
 from dragoman.cli.serving import flags_of
 from dragoman.cli.stopping import drain, idle_for
 from dragoman.hub.events import AgentExited, TerminalTitled
-from dragoman.server.serve import UseError
 from dragoman.server.settings import Settings, load
+from dragoman.server.use import UseError
 from tests.dialects.coop.driven import Play, eventually
 
 from .test_cli import LIMIT, dragoman, running

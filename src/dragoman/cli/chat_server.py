@@ -16,6 +16,7 @@ import msgspec
 
 from dragoman.server.logs import Scrubber, set_up
 from dragoman.server.settings import Settings, secrets_of
+from dragoman.server.use import UseError
 
 from .reaching import Reach
 
@@ -36,7 +37,7 @@ async def own_server(settings: Settings) -> AsyncIterator[Reach]:
     """A server with the data folder and the settings of ``dragoman serve``, but a free port on loopback and no other
     address. It ends with the block, once no other client uses it. Raises ``NoServer``.
     """
-    from dragoman.server.serve import Server, UseError  # noqa: PLC0415  needless where one runs
+    from dragoman.server.serve import Server  # noqa: PLC0415  needless where one runs
 
     own = Server(private(settings))
     try:

@@ -39,8 +39,8 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
     serve = commands.add_parser("serve", help="start the server", allow_abbrev=False)
-    _listening(serve)
-    serve.add_argument("--dialect", help="mount this dialect at the root")
+    _listening(serve, port=("--port", "-p"), as_json=("--json", "-j"))
+    _serving(serve)
 
     run = commands.add_parser("run", help="serve one program on a terminal over coop", allow_abbrev=False)
     _listening(run)
@@ -113,17 +113,35 @@ def build_parser() -> Parser:
     return parser
 
 
-def _listening(parser: Parser) -> None:
+def _serving(parser: Parser) -> None:
+    parser.add_argument("--dialect", metavar="NAME", help="mount this dialect at the root, too")
+    parser.add_argument("--dir", "-d", metavar="DIR", help="work in this folder: it is entered before all else")
+    parser.add_argument(
+        "--yolo",
+        "-y",
+        action="store_true",
+        default=None,
+        help="sessions that coworker clients make run every command unasked",
+    )
+    parser.add_argument(
+        "--make-folders",
+        action="store_true",
+        default=None,
+        help="make .agent, the output folder and the uploads folder, as agent-coworker does",
+    )
+
+
+def _listening(parser: Parser, *, port: Sequence[str] = ("--port",), as_json: Sequence[str] = ("--json",)) -> None:
     parser.add_argument("--config", metavar="FILE", help="settings file (TOML)")
     parser.add_argument("--host", help="address to bind (127.0.0.1)")
-    parser.add_argument("--port", type=int, help="TCP port, 0 for a free one (7337)")
+    parser.add_argument(*port, type=int, help="TCP port, 0 for a free one (7337)")
     parser.add_argument("--socket", metavar="PATH", help="listen on this unix socket too")
     parser.add_argument("--port-health", type=int, metavar="PORT", help="serve health and ready on this port too")
     parser.add_argument("--token", "--auth-token", help="require this token (better: DRAGOMAN_TOKEN)")
     parser.add_argument("--allow-host", action="append", metavar="NAME", help="also serve this host name")
     parser.add_argument("--allow-origin", action="append", metavar="ORIGIN", help="let pages of this origin in")
     parser.add_argument("--data", metavar="DIR", help="data folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON line on stdout when ready")
+    parser.add_argument(*as_json, action="store_true", help="print one JSON line on stdout when ready")
     parser.add_argument("--log-level", type=log_level, choices=("debug", "info", "warning", "error"))
     parser.add_argument("--log-json", action="store_true", default=None, help="log as JSON lines")
     parser.add_argument("--log-format", type=str.lower, choices=("text", "json"), help="the same, in another form")

@@ -22,8 +22,9 @@ from dragoman.hub.events import Json
 from dragoman.hub.hook_config import START_CONFIG, STOP_CONFIG, check_hook_settings
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
-from dragoman.server.serve import Server, UseError
+from dragoman.server.serve import Server
 from dragoman.server.settings import Settings
+from dragoman.server.use import UseError
 
 from . import coop_environment
 from .main import complain

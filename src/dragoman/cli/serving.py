@@ -14,8 +14,9 @@ from typing import Any
 import uvloop
 
 from dragoman.server.logs import Scrubber, set_up
-from dragoman.server.serve import Server, UseError, handle_signals
+from dragoman.server.serve import Server, handle_signals
 from dragoman.server.settings import Settings, default_file, load, secrets_of
+from dragoman.server.use import UseError
 
 from .leaving import leave_without_waiting, own_threads
 
@@ -58,6 +59,7 @@ def run_server(
     *,
     announce: bool,
     only_session: bool = False,
+    workplace: Path | None = None,
     prepare: Callable[[Server], Awaitable[None]] | None = None,
     work: Callable[[Server], Awaitable[int]],
 ) -> int:
@@ -77,7 +79,7 @@ def run_server(
         return code
 
     async def serving() -> int:
-        server = Server(settings, only_session=only_session)
+        server = Server(settings, only_session=only_session, workplace=workplace)
         await server.start()
         handle_signals(server)
         try:

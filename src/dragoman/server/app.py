@@ -13,6 +13,7 @@ from dragoman.dialects.base import Dialect, Refusal
 from dragoman.hub.errors import HubError
 
 from .guard import refuse, upgrade_of
+from .mounts import Mounts
 from .pump import Pump, PumpLimits
 from .sockets import SOCKET, Socket
 from .traffic import Traffic
@@ -22,18 +23,18 @@ access = logging.getLogger("dragoman.http")
 
 
 class Application:
-    """Dispatches by path: ``pages`` of the server's own, exact prefixes, then the dialect mounted at the root."""
+    """Dispatches by path: ``pages`` of the server's own, then the dialects as they are mounted (``Mounts``)."""
 
     def __init__(
         self,
         dialects: Sequence[Dialect],
         *,
         root: str | None,
+        front: str | None = None,
         limits: PumpLimits,
         pages: Mapping[str, ASGIApp] | None = None,
     ) -> None:
-        self._dialects = {dialect.name: dialect for dialect in dialects}
-        self._root = self._dialects[root] if root is not None else None
+        self.mounts = Mounts(dialects, root=root, front=front)
         self._limits = limits
         self._pages = pages or {}
         self.traffic = Traffic()
@@ -64,20 +65,13 @@ class Application:
         if scope["type"] == "http" and scope["path"] in self._pages:
             await self._pages[scope["path"]](scope, receive, send)
             return
-        dialect, path = self._find(scope["path"])
+        dialect, path = self.mounts.find(scope["path"])
         if dialect is None:
             await refuse(scope, send, 404, "nothing is served at this path")
         elif scope["type"] == "websocket":
             await self._upgrade(dialect, path, scope, receive, send)
         else:
             await self._request(dialect, path, scope, receive, send)
-
-    def _find(self, path: str) -> tuple[Dialect | None, str]:
-        name, _, rest = path[1:].partition("/")
-        dialect = self._dialects.get(name)
-        if dialect is not None and path != f"/{name}":
-            return dialect, f"/{rest}"
-        return self._root, path
 
     async def _upgrade(self, dialect: Dialect, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect

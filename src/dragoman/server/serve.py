@@ -38,12 +38,17 @@ from .listener import Listener
 from .settings import ServerSettings, Settings, config_places
 from .sockets import listening_socket, unix_socket
 from .surroundings import Surroundings
+from .use import UseError
+from .workplace import make_folders
 
 log = logging.getLogger("dragoman.server")
 
 
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  names, not addresses to bind
 """Where a server that listens everywhere is reached from this machine."""
+
+FRONT = "coworker"
+"""The dialect whose WebSocket has the short address, and which the ready line is written for."""
 
 JOURNAL_CLOSE = 0.4
 """Seconds that a hung disk may hold up the end of the server."""
@@ -58,15 +63,15 @@ LAST_SPANS = 0.05
 """Seconds that spans get to leave when everything else has used up its time."""
 
 
-class UseError(Exception):
-    """The server cannot start as asked: one line that says what to do (exit code 2)."""
-
-
 class Server:
-    """One running server. ``start``, then ``stopped.wait()``, then ``stop``."""
+    """One running server. ``start``, then ``stopped.wait()``, then ``stop``.
 
-    def __init__(self, settings: Settings, *, only_session: bool = False) -> None:
+    ``workplace`` is the folder of sessions for which no client names one: the current one by default.
+    """
+
+    def __init__(self, settings: Settings, *, only_session: bool = False, workplace: Path | None = None) -> None:
         self.settings = settings
+        self.workplace = workplace if workplace is not None else Path.cwd()
         self.stop_requested = asyncio.Event()
         self._folder = DataFolder(settings.data.path())
         self._only_session = only_session
@@ -134,6 +139,11 @@ class Server:
         self.listening = True
         self._folder.announce(self.http_url)
 
+    async def make_folders(self) -> None:
+        """Make what agent-coworker made in the workplace unasked (spec #21). Raises ``UseError``."""
+        assert self._around is not None
+        await make_folders(self.workplace, self._around.configs)
+
     async def _open_hub(self, port: int) -> None:
         settings = self.settings
         base = self._url(port)
@@ -194,8 +204,13 @@ class Server:
         root = settings.server.dialect
         if root is not None and root not in names:
             raise UseError(f"unknown dialect {root!r}; known: {', '.join(names)}")
-        own = self._pages(check)
-        self._application = Application(self._dialects, root=root, limits=settings.links, pages=own)
+        self._application = Application(
+            self._dialects,
+            root=root,
+            front=FRONT if FRONT in names else None,
+            limits=settings.links,
+            pages=self._pages(check),
+        )
         return coop
 
     def _pages(self, check: Callable[[str | None], bool] | None) -> dict[str, ASGIApp]:
@@ -270,23 +285,23 @@ class Server:
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     def addresses(self) -> dict[str, str]:
-        """Dialect name -> URL of its WebSocket; the root dialect's is the short one."""
+        """Dialect name -> URL of its WebSocket, the short one where it has one."""
+        assert self._application is not None
         base = self.http_url.replace("http", "ws", 1)
-        root = self.settings.server.dialect
-        return {
-            dialect.name: base + ("" if dialect.name == root else f"/{dialect.name}") + dialect.websocket
-            for dialect in self._dialects
-        }
+        return {name: base + path for name, path in self._application.mounts.websockets().items()}
 
     def ready_line(self) -> dict[str, object]:
-        """What ``--json`` prints once: the seed's four keys first."""
+        """What ``--json`` prints once: the seed's four keys first (Desktop / Wrapper Integration).
+
+        ``url`` is where coworker clients connect to, whatever is at the root; without that dialect it is the root's.
+        """
         addresses = self.addresses()
-        url = addresses[self.settings.server.dialect or "hub"]
+        url = addresses[FRONT if FRONT in addresses else self.settings.server.dialect or "hub"]
         return {
             "type": "server_listening",
             "url": url,
             "port": self.port,
-            "cwd": str(Path.cwd()),
+            "cwd": str(self.workplace),
             "dialects": addresses,
         }
 

@@ -14,6 +14,7 @@ from dragoman.agents.native.settings import NativeSettings
 from dragoman.agents.terminal.settings import TerminalSettings
 from dragoman.dialects.base import is_loopback
 from dragoman.dialects.coop.settings import CoopSettings
+from dragoman.dialects.coworker.settings import CoworkerSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.hub.limits import HubLimits
 from dragoman.services.checkpoints import CheckpointSettings
@@ -120,6 +121,7 @@ class DialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """One section per wire protocol."""
 
     coop: CoopSettings = CoopSettings()
+    coworker: CoworkerSettings = CoworkerSettings()
     hub: HubDialectSettings = HubDialectSettings()
 
 

@@ -1,0 +1,1 @@
+"""The coworker dialect seen from outside."""
