@@ -58,10 +58,10 @@ def test_make_serve_prints_the_ready_line(tmp_path: Path) -> None:
     ):
         assert list(ready)[:4] == ["type", "url", "port", "cwd"]
         assert ready["type"] == "server_listening"
-        assert ready["dialects"] == {
-            "coop": f"ws://127.0.0.1:{ready['port']}/coop/ws",
-            "hub": f"ws://127.0.0.1:{ready['port']}/hub/ws",
-        }
+        dialects = ready["dialects"]
+        assert isinstance(dialects, dict)
+        assert dialects["coop"] == f"ws://127.0.0.1:{ready['port']}/coop/ws"
+        assert dialects["hub"] == f"ws://127.0.0.1:{ready['port']}/hub/ws"
 
 
 def test_a_root_dialect_has_the_short_address(tmp_path: Path) -> None:
@@ -108,6 +108,30 @@ def test_an_error_of_use_is_one_line_and_exit_code_2(words: list[str], says: str
     assert len(errors) == 1, ended.stderr
     assert says in errors[0]
     assert ended.stdout == ""
+
+
+def test_the_folder_that_is_served_is_entered_first(tmp_path: Path) -> None:
+    """So what the other flags name is looked for there."""
+    work = tmp_path / "work"
+    work.mkdir()
+    line = [sys.executable, "-m", "dragoman", "serve", "-jp0", "-d", "work", "--data", "data"]
+    with running(line, tmp_path) as (_, ready):
+        assert ready["cwd"] == str(work)
+        assert (work / "data").is_dir()
+
+
+def test_folders_are_made_where_a_setting_asks_for_it(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--json", "--data", str(tmp_path / "data")]
+    env = {**os.environ, "DRAGOMAN_DIALECTS__COWORKER__MAKE_FOLDERS": "true"}
+    with running(line, tmp_path, env=env):
+        assert all((tmp_path / name).is_dir() for name in (".agent", "output", "uploads"))
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_use(tmp_path: Path) -> None:
+    (tmp_path / "output").touch()
+    ended = dragoman("serve", "--port", "0", "--data", str(tmp_path / "data"), "--make-folders", cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1), ended.stderr
+    assert f"'{tmp_path}/output' cannot be made" in ended.stderr
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
