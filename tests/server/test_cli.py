@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -234,6 +235,25 @@ def test_a_signal_ends_it_within_its_budget_although_programs_resist(number: sig
         process.send_signal(number)
         assert process.wait(LIMIT) == 1, "the program was killed by a signal"
         assert time.monotonic() - began < 4, "stop_budget is 2 s; the rest is this machine's"
+
+
+def test_a_log_that_nobody_reads_stalls_neither_requests_nor_the_end(tmp_path: Path) -> None:
+    """As under a desktop that takes stderr and forgets it."""
+    line = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--json", "--data", str(tmp_path / "data")]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        for _ in range(100):  # each is logged with its path: twice what a pipe holds
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
+            connection.request("POST", f"/hub/{'x' * 4_000}")
+            assert connection.getresponse().status == 404
+            connection.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_the_exit_code_of_run_is_the_programs(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import select
 import sys
 import time
 from typing import TextIO
@@ -74,9 +76,66 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+class PatientHandler(logging.Handler):
+    """Writes lines to a descriptor whose reader may have stopped to read: a server must not stand still with it.
+
+    A line that cannot be written within ``patience`` seconds is lost, and so are those behind it while nothing is read:
+    they do not wait at all. Once there is room again a line says how many they were.
+    """
+
+    def __init__(self, descriptor: int, *, patience: float = 0.05) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._patience = patience * 1000
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
+        self._lost = 0
+        self._cut = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+            note = self.format(self._note()) if self._lost else None
+        except Exception:  # noqa: BLE001  as every handler: the caller is no part of it
+            self.handleError(record)
+            return
+        if note is not None and self._write(note):
+            self._lost = 0
+        if self._lost or not self._write(line):
+            self._lost += 1
+
+    def _note(self) -> logging.LogRecord:
+        said = "%d log lines were lost: nobody read them"
+        return logging.LogRecord("dragoman.server", logging.WARNING, __file__, 0, said, (self._lost,), None)
+
+    def _write(self, line: str) -> bool:
+        """Whether all of it went out. One that was cut ends before the next one begins."""
+        begin = "\n" if self._cut else ""
+        left = memoryview(f"{begin}{line}\n".encode("utf-8", "backslashreplace"))
+        while left:
+            if not self._room.poll(0 if self._lost else self._patience):
+                return False
+            try:
+                # What says that it has room takes this much of it without waiting.
+                left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
+            except OSError:
+                return False
+            self._cut = bool(left)
+        return True
+
+
+def _handler(stream: TextIO | None) -> logging.Handler:
+    if stream is not None:
+        return logging.StreamHandler(stream)
+    try:
+        return PatientHandler(sys.stderr.fileno())
+    except OSError:  # something else stands in its place
+        return logging.StreamHandler(sys.stderr)
+
+
 def set_up(level: str, *, as_json: bool, scrubber: Scrubber, stream: TextIO | None = None) -> None:
     """Send every log of the process to stderr in one form."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _handler(stream)
     handler.setFormatter(JsonFormatter(scrubber) if as_json else HumanFormatter(scrubber))
     root = logging.getLogger()
     root.handlers[:] = [handler]
