@@ -6,7 +6,7 @@ Implemented by the native agent, handed to dialects by the composition. A key go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -81,14 +81,30 @@ class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
     account: Account | None = None
 
 
+class Preferred(msgspec.Struct, frozen=True):
+    """Who is to answer a session. ``model`` is empty where only the provider's server knows what it has."""
+
+    provider: str
+    model: str
+
+
 class Providers(Protocol):
     """See the module."""
 
-    async def catalogue(self) -> tuple[ProviderEntry, ...]:
-        """Every provider, in the catalogue's order; local servers are looked for."""
+    async def catalogue(self, *, among: Collection[str] | None = None) -> tuple[ProviderEntry, ...]:
+        """Every provider, or those ``among`` them, in the catalogue's order. Local servers are looked for, if any of
+        them is wanted."""
 
-    async def status(self, *, verify: bool = False) -> tuple[ProviderStatus, ...]:
-        """How each one stands, in the same order. ``verify`` asks those that have a key whether they take it."""
+    async def status(self, *, verify: bool = False, among: Collection[str] | None = None) -> tuple[ProviderStatus, ...]:
+        """How each one stands, as ``catalogue`` has them. ``verify`` asks those that have a key whether they take it,
+        and the programs that are signed in to."""
+
+    async def preferred(self, among: Sequence[str], provider: str | None = None, model: str | None = None) -> Preferred:
+        """Who is to answer a session whose folder names this provider and model, or neither.
+
+        That one; else who the server's settings name; else the first of ``among`` that has a key or a sign-in and can
+        be used; else the first of them. Nobody is asked for it, and no program run.
+        """
 
     async def set_key(self, provider: str, key: str) -> None:
         """Keep a key; returns once it is on disk. Raises ``InvalidRequest``, ``StorageUnavailable``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ import msgspec
 from dragoman.agents.native.settings import NativeSettings
 from dragoman.hub.clock import Clock, SystemClock
 from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.providers import AuthChallenge, AuthMethod, AuthResult, ProviderEntry, ProviderStatus
+from dragoman.hub.providers import AuthChallenge, AuthMethod, AuthResult, Preferred, ProviderEntry, ProviderStatus
 
 from .adapters import Adapters
 from .catalogue import SEARCH_SERVICES, Api, CatalogueEntry, catalogue, is_this_machine
@@ -98,14 +98,22 @@ class ProviderDirectory:
 
     # For dialects
 
-    async def catalogue(self) -> tuple[ProviderEntry, ...]:
-        now = await self._look()
-        models = await asyncio.gather(*map(self._models, now.entries))
-        return tuple(map(shown, now.entries, models))
+    async def catalogue(self, *, among: Collection[str] | None = None) -> tuple[ProviderEntry, ...]:
+        entries = await self._among(among)
+        models = await asyncio.gather(*map(self._models, entries))
+        return tuple(map(shown, entries, models))
 
-    async def status(self, *, verify: bool = False) -> tuple[ProviderStatus, ...]:
-        now = await self._look()
-        return tuple(await asyncio.gather(*(self._status(entry, verify=verify) for entry in now.entries)))
+    async def status(self, *, verify: bool = False, among: Collection[str] | None = None) -> tuple[ProviderStatus, ...]:
+        entries = await self._among(among)
+        return tuple(await asyncio.gather(*(self._status(entry, verify=verify) for entry in entries)))
+
+    async def preferred(self, among: Sequence[str], provider: str | None = None, model: str | None = None) -> Preferred:
+        named = provider or self._settings.provider
+        entry = self._now.find(named) if named else await self._connected(among, model or self._settings.model)
+        if entry is None:
+            return Preferred(named or among[0], model or "")
+        usual = model or self._usual_model(entry, named) or next(iter(entry.models), "")
+        return Preferred(named or entry.id, usual)
 
     async def set_key(self, provider: str, key: str) -> None:
         self._check_has_key(provider)
@@ -206,6 +214,28 @@ class ProviderDirectory:
     def _key_at(self, url: str) -> str | None:
         entries = (entry for entry in self._catalogue if entry.local and entry.base_url == url)
         return next((found.key for entry in entries if (found := self._key(entry)).key is not None), None)
+
+    async def _among(self, wanted: Collection[str] | None) -> Sequence[CatalogueEntry]:
+        """All providers, or those; nobody looks for local servers that are not wanted."""
+        if wanted is not None:
+            known = [entry for entry in self._catalogue if entry.id in wanted and not entry.local]
+            if len(known) == len(set(wanted)):
+                return known
+        entries = (await self._look()).entries
+        return entries if wanted is None else [entry for entry in entries if entry.id in wanted]
+
+    async def _connected(self, among: Sequence[str], model: str) -> CatalogueEntry | None:
+        """The first that has a key or a sign-in, and can be used; of those that have ``model``, if any has."""
+        entries = [entry for entry in map(self._now.find, among) if entry is not None]
+        usable = [entry for entry in entries if self._problem(entry) is None and await self._has_credentials(entry)]
+        having = next((entry for entry in usable if model in entry.models), None)
+        return having or next(iter(usable), next(iter(entries), None))
+
+    async def _has_credentials(self, entry: CatalogueEntry) -> bool:
+        if self._key(entry).key is not None:
+            return True
+        standing = await self._sign_ins.standing(entry.id, verify=False)
+        return standing is not None and (standing.signed_in or standing.mode == "oauth")
 
     async def _look(self) -> Running:
         self._now = running(self._catalogue, await self._servers.find())
