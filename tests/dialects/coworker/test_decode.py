@@ -97,6 +97,13 @@ def test_another_session_is_unknown_and_a_missing_one_is_said(kind: str) -> None
         assert problem(json.dumps({**known, "sessionId": session})) == missing
 
 
+def test_of_a_field_that_is_there_twice_the_last_counts() -> None:
+    message = text("user_message", text=5)[:-1] + ',"text":"first","te\\u0078t":"last"}'
+    assert decoded(message) == say.UserMessage(text="last")
+    query = text("observability_query", query=QUERY).replace('"up"', '5, "query": "up", "limit": 0, "limit": 1')
+    assert decoded(query) == say.ObservabilityQuery(query=QueryRequest(query_type="promql", query="up", limit=1))
+
+
 def test_a_hello_needs_no_session() -> None:
     for session in ("wrong", "", None, 5):
         hello = {"type": "client_hello", "client": "ui", "sessionId": session}
