@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from decimal import Decimal
 from typing import Final
 
 from dragoman.hub.events import Json
@@ -26,6 +25,7 @@ _SPACES = (*range(0x9, 0xE), 0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
 _SPACE = "".join(map(chr, _SPACES))
 _ESCAPE_CHARS = 6
 _HALF = re.compile("[\ud800-\udfff]")
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPES = re.compile(rf"(?<!\\)((?:\\\\)*+)(?:(?:{_HIGH}{_LOW})++|((?:{_LOW}|{_HIGH}(?!{_LOW}))++))")
 """Behind however many escaped backslashes: whole characters, or halves."""
@@ -46,8 +46,7 @@ def whole(text: str) -> str:
 
 def clipped(text: str) -> str:
     """As much of a client's text as an error repeats."""
-    over = len(text) - SHOWN_CHARS
-    return text if over <= 0 else f"{text[:SHOWN_CHARS]}...[truncated {over} chars]"
+    return cut(text, SHOWN_CHARS)
 
 
 def printed(data: bytes) -> str:
@@ -101,26 +100,79 @@ def _plain(value: Json) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
-        return _digits(value)
+        return number_text(value)
     return "" if isinstance(value, list) else "[object Object]"
 
 
-def _digits(value: float) -> str:
-    """``Number::toString`` of ECMA-262: the shortest digits, with an exponent for what is very large or small."""
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
+def stringify(value: Json) -> str:
+    """The value as ``JSON.stringify`` prints it: compact, keys in order, no letter escaped that need not be."""
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_string(key)}:{stringify(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(stringify, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        number = float(value)
+    except OverflowError:  # JavaScript reads an integer of hundreds of digits as infinity, and prints that as null
+        number = math.inf
+    return number_text(number) if math.isfinite(number) else "null"
+
+
+def number_text(number: float) -> str:
+    """The number as JavaScript prints it: ``7`` for 7.0, ``1e+21``, ``1e-7``, ``NaN``, ``-Infinity``."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
         return "0"
-    minus, numerals, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    digits = "".join(map(str, numerals))
-    point = len(digits) + exponent
-    sign = "-" if minus else ""
-    if len(digits) <= point <= 21:
-        return sign + digits.ljust(point, "0")
+    sign, digits, point = "-" if number < 0 else "", *_shortest(abs(number))
+    return sign + _placed(digits, point)
+
+
+def _shortest(number: float) -> tuple[str, int]:
+    """The fewest digits that mean this number, and how many of them stand before the point."""
+    mantissa, _, exponent = f"{number!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    return digits.rstrip("0"), point
+
+
+def _placed(digits: str, point: int) -> str:
+    """ECMA-262, ``Number::toString``."""
+    count = len(digits)
+    if count <= point <= 21:
+        return digits + "0" * (point - count)
     if 0 < point <= 21:
-        return f"{sign}{digits[:point]}.{digits[point:]}"
+        return f"{digits[:point]}.{digits[point:]}"
     if -6 < point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{fraction}e{point - 1:+d}"
+        return "0." + "0" * -point + digits
+    power = point - 1
+    mantissa = digits if count == 1 else f"{digits[0]}.{digits[1:]}"
+    return f"{mantissa}e{'+' if power > 0 else '-'}{abs(power)}"
+
+
+def length(text: str) -> int:
+    """How long JavaScript says that the text is: a letter beyond the first 65,536 counts twice."""
+    return len(text) if text.isascii() else len(text) + len(_BEYOND.findall(text))
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or what begins it and how much is missing: ``...[truncated N chars]``. No letter is cut in two."""
+    if len(text) <= most and (text.isascii() or length(text) <= most):
+        return text
+    # Among the first ``most`` letters at most half must go, each of those that count twice taking the room of two.
+    kept = text[:most]
+    if (over := length(kept) - most) > 0:
+        kept = kept.encode("utf-16-le", "surrogatepass")[: -2 * over].decode("utf-16-le", "ignore")
+    return f"{kept}...[truncated {length(text) - length(kept)} chars]"
+
+
+def _string(text: str) -> str:
+    written = json.dumps(text, ensure_ascii=False)
+    return written if written.isascii() else _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", written)

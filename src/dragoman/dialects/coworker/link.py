@@ -71,9 +71,7 @@ class CoworkerLink:
         try:
             decoded = asked.decode(message, self.session.id, self._dialect.around.methods)
         except asked.ProtocolProblem as problem:
-            self.say(
-                wire.Error(session_id=self.session.id, message=str(problem), code=problem.code, source="protocol")
-            )
+            self.say(wire.Error(session_id=self.session.id, message=str(problem), code=problem.code, source="protocol"))
             return
         if isinstance(decoded, BUSY_REFUSES) and self.session.busy:
             self.say(error(self.session.id, BUSY_TEXT, BUSY))

@@ -28,10 +28,12 @@ from .context import FakeTurn, run
 )
 async def test_what_is_written_is_read(root: Path, turn: FakeTurn, key: str | None, said: str, file: str) -> None:
     result = await run(Memory(), turn, action="write", key=key, content="Sam likes tea")
-    assert result.output == said
+    assert (result.output, result.detail) == (said, {"path": str(root / file)})
     assert (root / file).read_text() == "Sam likes tea"
     assert [path for path, _ in turn.edits] == [str(root / file)]
-    assert (await run(Memory(), turn, action="read", key=key)).output == "Sam likes tea"
+    read = await run(Memory(), turn, action="read", key=key)
+    # Hot memory is the project's or else the person's.
+    assert (read.output, read.detail) == ("Sam likes tea", result.detail if "/memory/" in file else {})
 
 
 @pytest.mark.parametrize(

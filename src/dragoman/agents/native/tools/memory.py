@@ -61,21 +61,29 @@ class Memory:
         self._home = home
 
     async def run(self, given: MemoryInput, context: ToolContext) -> Result:
-        """The note, what was written, or the lines found."""
+        """The note, what was written, or the lines found; with the ``path`` of the one note that it is about."""
         match given.action:
             case "read":
-                return Result(await in_thread(_read, given.key, self._home, context))
+                return await in_thread(_read, given.key, self._home, context)
             case "write":
-                return Result(await _write(given, context))
+                return await _write(given, context)
             case "search":
                 return Result(await _search(given.query, self._home, context))
 
 
-def _read(key: str | None, home: Path | None, context: ToolContext) -> str:
-    content = _hot(home, context) if key in _HOT else _content(_path(key, context), context)
-    if content is not None:
-        return cut(content, _CUT_NOTE, MOST_OF_FILE)
-    return "No hot cache found." if key in _HOT else f'Memory key "{key}" not found.'
+def _read(key: str | None, home: Path | None, context: ToolContext) -> Result:
+    if key in _HOT:
+        content, absent, detail = _hot(home, context), "No hot cache found.", {}
+    else:
+        path = _path(key, context)
+        content, absent, detail = (
+            _content(path, context),
+            f'Memory key "{key}" not found.',
+            {"path": shown_path(str(path))},
+        )
+    if content is None:
+        return Result(absent)
+    return Result(cut(content, _CUT_NOTE, MOST_OF_FILE), detail=detail)
 
 
 def _hot(home: Path | None, context: ToolContext) -> str | None:
@@ -87,12 +95,13 @@ def _hot(home: Path | None, context: ToolContext) -> str | None:
     return _text(PathGuard(folder, [folder]), folder / "AGENT.md", context)
 
 
-async def _write(given: MemoryInput, context: ToolContext) -> str:
+async def _write(given: MemoryInput, context: ToolContext) -> Result:
     if not given.content:
         raise ToolFailed("content is required for write action")
-    content = encoded("memory", given.content)
-    await change(context, "memory", str(_path(given.key, context)), given, lambda: content)
-    return "Hot cache updated." if given.key in _HOT else f"Memory written: {given.key}"
+    content, path = encoded("memory", given.content), str(_path(given.key, context))
+    await change(context, "memory", path, given, lambda: content)
+    said = "Hot cache updated." if given.key in _HOT else f"Memory written: {given.key}"
+    return Result(said, detail={"path": shown_path(path)})
 
 
 async def _search(query: str | None, home: Path | None, context: ToolContext) -> str:

@@ -1,0 +1,26 @@
+"""Where telemetry goes, as a link is told when it begins (seed: ``observability_status``)."""
+
+from __future__ import annotations
+
+from dragoman.hub.workspace_config import Observability
+from dragoman.services.observability.endpoints import shown_url
+
+from . import messages
+
+
+def observability_status(session: str, configured: Observability) -> messages.ObservabilityStatus:
+    """All of it, also where it is switched off. Names, passwords and queries in its URLs are not told."""
+    queries = configured.queries
+    return messages.ObservabilityStatus(
+        session_id=session,
+        enabled=configured.enabled,
+        observability=messages.ObservabilityConfig(
+            otlp_http_endpoint=shown_url(configured.otlp_endpoint),
+            query_api=messages.QueryApi(
+                logs_base_url=shown_url(queries.logs),
+                metrics_base_url=shown_url(queries.metrics),
+                traces_base_url=shown_url(queries.traces),
+            ),
+            default_window_sec=configured.default_window,
+        ),
+    )
