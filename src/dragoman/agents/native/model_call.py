@@ -181,6 +181,7 @@ async def call_model(
     """Stream one model call to ``on_event``. Raises ``ProviderFailed`` once no further try can help.
 
     A call that showed something is never tried again: what was said cannot be unsaid, and a tool may run already.
+    What a try left open without having shown anything is for ``on_retry`` to close.
     """
     tried = 0
     while True:
@@ -190,7 +191,7 @@ async def call_model(
         try:
             async with aclosing(provider.stream(request, raw=raw)) as stream:
                 async for event in stream:
-                    shown = shown or not isinstance(event, RawReceived)
+                    shown = shown or _shows(event)
                     measure.take(event)
                     promise.take(event)
                     await on_event(_storable(event))
@@ -204,6 +205,13 @@ async def call_model(
             tried += 1
         else:
             return
+
+
+def _shows(event: StreamEvent) -> bool:
+    """Whether something was said. A text that only was announced is none yet."""
+    if isinstance(event, PartOpened):
+        return event.kind != "text"
+    return not isinstance(event, RawReceived)
 
 
 def _storable(event: StreamEvent) -> StreamEvent:

@@ -178,13 +178,16 @@ class StepRunner:
         part = self._ids[event.part] = self._unique(event.part)
         if event.by_provider:
             self._began[part] = self._turn.session.clock.monotonic()
+        found = self._calls.found(event.tool) if event.tool in self._offered and not event.by_provider else None
         self._turn.record(
             PartStarted(
                 turn=self._turn.turn,
                 part=part,
                 kind=event.kind,
                 tool=event.tool,
+                title=found.title if found is not None else None,
                 executor="provider" if event.by_provider else None,
+                dynamic=found is not None,
                 provider_metadata=event.metadata,
             )
         )
@@ -232,6 +235,7 @@ class StepRunner:
             self._turn.record(RawPart(turn=self._turn.turn, raw={"omitted": str(problem)}, sdk_type=event.sdk_type))
 
     def _retried(self, failure: ProviderFailed, delay: float) -> None:
+        self._close_parts()
         line = f"model call failed ({failure}); trying again in {delay:g} s"
         self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
 
@@ -253,6 +257,7 @@ class StepRunner:
                 finish_reason=finished.reason,
                 raw_finish_reason=finished.raw_reason,
                 response=finished.response,
+                provider_metadata=finished.metadata,
             )
         )
 

@@ -124,12 +124,12 @@ async def said(*events: Any, raw: bool = False) -> list[StreamEvent]:
 
 async def test_text_comes_as_one_part_with_the_providers_id() -> None:
     assert await said(created(), *message(0, "msg_1", "Hel", "lo"), completed()) == [
-        PartOpened("msg_1", "text"),
+        PartOpened("msg_1", "text", metadata={"item": "msg_1"}),
         PartGrew("msg_1", "Hel"),
         PartGrew("msg_1", "lo"),
         PartClosed("msg_1"),
         Spent(100, 25, 20, 60),
-        Finished("stop", "completed", {"id": "resp_1", "model": "gpt", "created_at": 1}),
+        Finished("stop", "completed", {"id": "resp_1", "model": "gpt", "created_at": 1}, {"response_id": "resp_1"}),
     ]
 
 
@@ -173,7 +173,7 @@ async def test_calls_are_made_when_they_are_complete() -> None:
         created(), *call(0, "call_1", "read", '{"path":', '"a"}'), *call(1, "call_2", "now"), completed()
     )
     assert events[:5] == [
-        PartOpened("call_1", "tool_input", tool="read"),
+        PartOpened("call_1", "tool_input", tool="read", metadata={"item": "fc_call_1"}),
         PartGrew("call_1", '{"path":'),
         PartGrew("call_1", '"a"}'),
         PartClosed("call_1"),
@@ -359,11 +359,28 @@ async def test_raw_events_come_before_what_they_became_with_their_type() -> None
     events = [created(), *message(0, "m", "x"), completed()]
     made = await said(*events, raw=True)
     assert only(made, RawReceived) == [RawReceived(one, one["type"]) for one in events]
-    assert made[3:6] == [
+    assert made[1:6] == [
+        RawReceived(events[1], "response.output_item.added"),
+        PartOpened("m", "text", metadata={"item": "m"}),
+        RawReceived(events[2], "response.content_part.added"),
         RawReceived(events[3], "response.output_text.delta"),
-        PartOpened("m", "text"),
         PartGrew("m", "x"),
     ]
+
+
+async def test_a_text_that_was_announced_and_stayed_empty_is_a_part_all_the_same() -> None:
+    events = await said(created(), *message(0, "m"), completed(service_tier="flex"))
+    assert events[:2] == [PartOpened("m", "text", metadata={"item": "m"}), PartClosed("m")]
+    assert only(events, Finished)[0].metadata == {"response_id": "resp_1", "service_tier": "flex"}
+
+
+async def test_what_was_announced_and_came_only_with_the_last_event_is_not_lost() -> None:
+    output = [THOUGHT, MESSAGE, CALL]
+    announced = [added(place, item["type"], id=item["id"]) for place, item in enumerate(output[:2])]
+    call = added(2, "function_call", id=CALL["id"], call_id=CALL["call_id"], name="read", arguments="")
+    events = await said(created(), *announced, call, completed(output=output))
+    assert (text_of(events, "reasoning"), text_of(events)) == ("Hm", "Hello")
+    assert [(made.tool, made.arguments) for made in only(events, CallMade)] == [("read", '{"a":1}')]
 
 
 async def test_a_request_stores_nothing_and_asks_for_what_it_needs_later() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from .events import Line
+from .events import Line, is_empty_text
 from .turns import Turn
 from .ways import REFERENCE, RETRY_FIRST, WAYS, Way
 
@@ -41,7 +41,7 @@ def expected(lines: Sequence[Line], turn: Turn, differences: Iterable[Difference
         difference.change(steps, turn)
         if steps != before:
             used.add(difference.name)
-    return [line for step in steps for line in step], used
+    return [line for step in steps for line in step if not is_empty_text(line)], used
 
 
 def _steps(lines: Iterable[Line]) -> list[list[Line]]:

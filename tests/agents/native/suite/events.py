@@ -2,6 +2,7 @@
 
 Ids are named after their places, times left out, deltas joined for each part. What happens at once is put in order: a
 step's parts and messages as the model began them, then its calls, each with all that became of it, then the rest.
+A text that ended empty is left out: only some APIs announce one before they say any of it.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ def _shown(line: Line) -> str:
     return f"{line['what']} {rest}".rstrip()
 
 
+def is_empty_text(line: Line) -> bool:
+    """Whether it is a text that ended empty."""
+    return line["what"] == "text" and line["ended"] and not line["text"]
+
+
 def transcript(events: Sequence[Event], *, hide: Mapping[str, str]) -> list[Line]:
     """What a turn added to the log. ``hide`` has texts of this run, as patterns, and what stands for them."""
     return _Writer(hide).write([event.fact for event in events])
@@ -81,7 +87,8 @@ class _Step:
     def lines(self) -> list[Line]:
         calls = [line for lines in sorted(self.calls.values(), key=_place) for line in lines]
         raw = [{"what": "raw"}] if self.raw else []
-        return [*self.head, *raw, *self.parts.values(), *self.said, *calls, *self.rest]
+        parts = [part for part in self.parts.values() if not is_empty_text(part)]
+        return [*self.head, *raw, *parts, *self.said, *calls, *self.rest]
 
 
 def _place(lines: Sequence[Line]) -> list[int]:

@@ -28,7 +28,8 @@ Cause = Literal["unauthorized", "rate_limited", "overloaded", "invalid_request",
 class PartOpened(msgspec.Struct, frozen=True, gc=False):
     """A part begins. ``part`` is unique within this stream; ``tool`` is given for ``tool_input``.
 
-    ``by_provider`` marks the input of a tool that the provider itself runs.
+    ``by_provider`` marks the input of a tool that the provider itself runs. ``metadata`` is for whoever watches: no
+    later call gives it back. ``item`` in it is the provider's own id of what the part belongs to.
     """
 
     part: str
@@ -91,11 +92,15 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """The model call ended well. ``response`` is the provider's description of it: ``id``, ``model``…"""
+    """The model call ended well. ``response`` is the provider's description of it: ``id``, ``model``…
+
+    ``metadata`` is what is particular to this provider, for whoever watches: ``response_id``, ``service_tier``.
+    """
 
     reason: FinishReason
     raw_reason: str | None = None
     response: Json = None
+    metadata: Json = None
 
 
 class RawReceived(msgspec.Struct, frozen=True, gc=False):

@@ -37,7 +37,7 @@ class Parts:
 
 
 class TextItem:
-    """A message: a part for each of its contents, refusals among them."""
+    """A message: a part for each of its contents, refusals among them. The first is there even if it stays empty."""
 
     kind: PartKind = "text"
 
@@ -45,19 +45,27 @@ class TextItem:
         self._parts = parts
         self._id = text_in(item, "id")
         self._open: dict[int, str] = {}
+        self._grown: set[int] = set()
+
+    def begin(self) -> list[StreamEvent]:
+        """Open the first part."""
+        return self._opened(0)
 
     def grow(self, content: int, text: str) -> list[StreamEvent]:
         """More text of the content at this place."""
-        part = self._open.get(content)
-        if part is not None:
-            return [PartGrew(part, text)]
+        events = [] if content in self._open else self._opened(content)
+        self._grown.add(content)
+        events.append(PartGrew(self._open[content], text))
+        return events
+
+    def _opened(self, content: int) -> list[StreamEvent]:
         name = f"{self._id}:{content}" if content and self._id else self._id
         part = self._open[content] = self._parts.named(name, "txt")
-        return [PartOpened(part, self.kind), PartGrew(part, text)]
+        return [PartOpened(part, self.kind, metadata=_item(self._id))]
 
     def whole(self, content: int, text: str) -> list[StreamEvent]:
         """All text of that content, for servers that send no deltas."""
-        return [] if content in self._open or not text else self.grow(content, text)
+        return [] if content in self._grown or not text else self.grow(content, text)
 
     def end(self, item: dict[str, Any]) -> list[StreamEvent]:
         """It is complete."""
@@ -90,7 +98,7 @@ class ReasoningItem:
         """Open the next part."""
         self._part = self._parts.named(f"{self._id or 'reasoning'}:{self._count}", "")
         self._count += 1
-        return [PartOpened(self._part, "reasoning", metadata={"item": self._id} if self._id else None)]
+        return [PartOpened(self._part, "reasoning", metadata=_item(self._id))]
 
     def grow(self, piece: tuple[str, int], text: str) -> list[StreamEvent]:
         """More of this piece: ``summary`` or ``content``, and its place."""
@@ -136,13 +144,14 @@ class CallItem:
     """A call of one of our tools."""
 
     def __init__(self, parts: Parts, item: dict[str, Any]) -> None:
-        self._part = parts.named(text_in(item, "call_id") or text_in(item, "id"), "call")
+        self._id = text_in(item, "id")
+        self._part = parts.named(text_in(item, "call_id") or self._id, "call")
         self._tool = text_in(item, "name")
         self._arguments: list[str] = []
 
     def begin(self) -> list[StreamEvent]:
         """Open its part."""
-        return [PartOpened(self._part, "tool_input", tool=self._tool)]
+        return [PartOpened(self._part, "tool_input", tool=self._tool, metadata=_item(self._id))]
 
     def grow(self, text: str) -> list[StreamEvent]:
         """More of its arguments."""
@@ -185,6 +194,11 @@ class SearchItem:
         events.append(PartClosed(self._part))
         events.append(ProviderCallEnded(self._part, SEARCH_TOOL, asked, output, failed=status != "completed"))
         return events
+
+
+def _item(given: str) -> Json:
+    """What a part says of its item."""
+    return {"item": given} if given else None
 
 
 Item = TextItem | ReasoningItem | CallItem | SearchItem

@@ -65,7 +65,11 @@ class ResponsesReader:
         events = self._unstreamed() + self._left()
         reason, raw = self._reason(status)
         described = {name: self._response[name] for name in _DESCRIBED if self._response.get(name) is not None}
-        return [*events, _spent(dict_in(self._response, "usage")), Finished(reason, raw, described or None)]
+        return [*events, _spent(dict_in(self._response, "usage")), Finished(reason, raw, described or None, self._metadata())]
+
+    def _metadata(self) -> Json:
+        told = {"response_id": self._response.get("id"), "service_tier": self._response.get("service_tier")}
+        return {name: value for name, value in told.items() if value is not None} or None
 
     def _reason(self, status: str) -> tuple[FinishReason, str | None]:
         details = dict_in(self._response, "incomplete_details")
@@ -85,11 +89,16 @@ class ResponsesReader:
         return events
 
     def _left(self) -> list[StreamEvent]:
-        """Close what the provider did not say was done."""
+        """Close what the provider did not say was done. What it had not streamed may have come with the last event."""
         events: list[StreamEvent] = []
-        for place in list(self._items):
-            events += self._closed(place, {})
+        for place, item in list(self._items.items()):
+            events += self._closed(place, self._final(place, item))
         return events
+
+    def _final(self, place: Json, item: Item) -> _Event:
+        output = list_in(self._response, "output")
+        given = output[place] if isinstance(place, int) and 0 <= place < len(output) else None
+        return given if isinstance(given, dict) and is_a(item, given) else {}
 
     def _place(self, event: _Event) -> Json:
         place = event.get("output_index")
@@ -105,7 +114,7 @@ class ResponsesReader:
             return []
         events = self._closed(place, {})
         self._items[place] = item
-        return events if isinstance(item, TextItem) else [*events, *item.begin()]
+        return [*events, *item.begin()]
 
     def _done(self, event: _Event) -> list[StreamEvent]:
         place, given = self._place(event), dict_in(event, "item")
