@@ -124,6 +124,13 @@ class CallRunner:
         )
         return _Call(made, caller, tool, given, invalid)
 
+    def refused(self, call: _Call) -> bool:
+        """Whether a recorded call cannot be run at all. If so, it has its end now."""
+        if call.invalid is None:
+            return False
+        self._record_end(msgspec.structs.replace(self._ended(call.made, "error", problem=call.invalid), duration_ms=0))
+        return True
+
     async def run(self, call: _Call) -> Done:
         """Run a recorded call to its end."""
         began = self._turn.session.clock.monotonic()

@@ -208,7 +208,8 @@ class StepRunner:
             self._client_calls.append(event)
         else:
             recorded = self._calls.called(event, tools=self._offered)
-            self._running.append(self._tools.create_task(self._calls.run(recorded), name=f"tool:{call}"))
+            if not self._calls.refused(recorded):
+                self._running.append(self._tools.create_task(self._calls.run(recorded), name=f"tool:{call}"))
 
     def _provider_called(self, event: ProviderCallEnded) -> None:
         call = self._ids.get(event.call) or self._unique(event.call)
