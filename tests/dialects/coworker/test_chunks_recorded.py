@@ -58,8 +58,11 @@ SESSIONS = (
 """Not among them: ``turn_failed`` and ``turn_spawn_general``, defects of the original; ``turn_mcp``, whose server is
 another one; ``disconnect_pending_ask``, which has no end."""
 
-OWN_WORDS = frozenset({"session_backup", "turn_cat", "turn_files", "turn_memory", "turn_outside_scope", "turn_skill"})
+OWN_WORDS = frozenset({"session_backup", "turn_cat", "turn_control_op", "turn_files", "turn_memory", "turn_outside_scope", "turn_skill"})
 """Recordings of other files than lie in our folder: results say other things."""
+
+
+DEFAULTED = ("timeout", "limit", "replaceAll", "caseSensitive")
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -109,6 +112,6 @@ def _strip(said: dict[str, Any], *, words: bool) -> None:
     elif error is not None:
         said["error"] = type(error).__name__
     if isinstance(said.get("input"), dict):  # with defaults or without
-        said["input"] = {key: value for key, value in said["input"].items() if key not in ("timeout", "limit")}
+        said["input"] = {key: value for key, value in said["input"].items() if key not in DEFAULTED}
     if not words and "output" in said:
         said["output"] = None

@@ -43,8 +43,8 @@ _SUMMARISED = frozenset({"openai", "codex-cli"})
 _TOO_LONG = "provider_too_long"
 _FAILED = Problem(code="internal", message="the turn failed")
 
-Completed = Callable[[str, Json], Json]
-"""A tool's input with its defaults, of the tool's name and what it was given."""
+GivenInput = Callable[[ToolCalled], Json]
+"""What a tool was given, with its defaults."""
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -63,12 +63,12 @@ class TurnChunks:
     ``provider`` and ``model`` are the session's; a step says its own. Raises nothing.
     """
 
-    def __init__(self, session: str, turn: str, *, provider: str, model: str, completed: Completed | None = None) -> None:
+    def __init__(self, session: str, turn: str, *, provider: str, model: str, given_input: GivenInput | None = None) -> None:
         self._session = session
         self._turn = turn
         self._provider = provider
         self._model = model
-        self._completed = completed
+        self._given_input = given_input
         self._index = 0
         self._started = False
         self._over = False
@@ -207,7 +207,7 @@ class TurnChunks:
             return []
         invalid = (fact.problem or _FAILED) if fact.invalid else None
         call = self._calls[fact.call] = _Call(
-            given=self._given(fact),
+            given=fact.input if self._given_input is None else self._given_input(fact),
             dynamic=fact.dynamic or fact.invalid,
             by_provider=fact.executor == "provider",
             invalid=fact.invalid,
@@ -223,11 +223,6 @@ class TurnChunks:
             metadata=call.metadata,
         )
         return self._say(spelled)
-
-    def _given(self, fact: ToolCalled) -> Json:
-        if fact.invalid or self._completed is None:
-            return fact.input
-        return self._completed(fact.tool, fact.input)
 
     def _tool_ended(self, fact: ToolEnded) -> list[ModelStreamChunk]:
         if fact.turn != self._turn:
