@@ -22,6 +22,7 @@ from dragoman.agents.scripted import ScriptedFactory
 from dragoman.agents.terminal import TerminalFactory
 from dragoman.dialects.base import Dialect, is_loopback
 from dragoman.dialects.coop import CoopDialect
+from dragoman.dialects.coworker import CoworkerDialect
 from dragoman.dialects.hub import HubDialect
 from dragoman.hub.errors import DataFolderError, InvalidRequest
 from dragoman.hub.folder import DataFolder
@@ -182,6 +183,7 @@ class Server:
         token = settings.server.token
         check = _token_check(token) if token is not None else None
         assert self._around is not None
+        assert self._providers is not None
         coop = CoopDialect(
             registry,
             token=check,
@@ -198,6 +200,16 @@ class Server:
                 settings=settings.dialects.hub,
                 providers=self._providers,
                 skills=self._around.skills,
+            ),
+            CoworkerDialect(
+                registry,
+                token=check,
+                settings=settings.dialects.coworker,
+                providers=self._providers,
+                skills=self._around.skills,
+                configs=self._around.configs,
+                observability=settings.observability,
+                folder=self.workplace,
             ),
         ]
         names = [dialect.name for dialect in self._dialects]

@@ -166,9 +166,7 @@ class CoworkerDialect:
         if Right.APPROVE in principal.rights:
             settings["mode"] = "all" if self.settings.yolo else self.settings.mode
             settings["output_directory"] = str(config.output_directory)
-        session = await self.registry.create(
-            principal, kind="native", cwd=str(config.working_directory), settings=settings
-        )
+        session = await self.registry.create(principal, kind="native", cwd=str(self._folder), settings=settings)
         self._lives.made(session)
         return session, config
 
