@@ -20,7 +20,7 @@ SECRET = "sk-very-secret-0123456789"
 
 
 class Machine:
-    """``said`` is what links were told, as on the wire."""
+    """``said`` is what links were told, as on the wire. Nothing of it runs after the block."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,6 +31,13 @@ class Machine:
         self.environment = {"PATH": str(self.bin), "HOME": str(self.home)}
         self.made: list[ProviderDirectory] = []
         self.said: list[dict[str, Any]] = []
+
+    async def __aenter__(self) -> Machine:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for directory in self.made:
+            await directory.close()
 
     def program(self, name: str, script: str) -> None:
         (self.bin / name).write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")

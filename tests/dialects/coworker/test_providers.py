@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +25,12 @@ from .machine import CLAUDE, CODEX, SECRET, Machine, standing, without_times
 from .recorded import lines
 
 FIVE = ["google", "openai", "anthropic", CODEX, CLAUDE]
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+    async with Machine(tmp_path) as made:
+        yield made
 
 
 def sent(message: wire.ServerMessage) -> dict[str, Any]:

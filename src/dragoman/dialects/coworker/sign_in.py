@@ -17,7 +17,7 @@ from dragoman.hub.errors import AlreadyRunning, HubError
 from dragoman.hub.providers import AuthChallenge, AuthResult, Providers
 
 from . import providers as told
-from .client_messages import Methods, ProviderAuthAuthorize, ProviderAuthCallback, ProviderAuthSetApiKey
+from .client_messages import ProviderAuthAuthorize, ProviderAuthCallback, ProviderAuthSetApiKey
 from .javascript import trimmed
 from .messages import (
     PROVIDERS,
@@ -58,8 +58,6 @@ class ProviderRequests:
         self._say = say
         self._connecting = False
         self._refreshing = False
-        self.methods: Methods = told.method_ids(providers.auth_methods())
-        """The ways to sign in that the link's messages may name."""
 
     def show_methods(self) -> None:
         """``provider_auth_methods``, at once."""
