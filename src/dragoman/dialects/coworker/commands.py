@@ -36,6 +36,7 @@ from . import client_messages as asked
 from . import messages as wire
 from .backups import backup_state
 from .errors import BACKUP, INTERNAL, INVALID, Kind, error
+from .javascript import trimmed
 from .projection import MESSAGE_ID, echo
 from .prompts import as_answer, find
 from .sign_in import ProviderRequests
@@ -100,7 +101,7 @@ class Commands:
         await self._submit(message.text, None, message.client_message_id)
 
     async def _execute(self, message: asked.ExecuteCommand) -> None:
-        name = message.name.strip()
+        name = trimmed(message.name)
         expanded = await self._around.skills.expand(self._cwd, name, message.arguments or "")
         if expanded is None:
             self._fail(f"Unknown command: {name}", INVALID)
@@ -167,7 +168,7 @@ class Commands:
     # Model and tools
 
     async def _set_model(self, message: asked.SetModel) -> None:
-        changes: dict[str, Json] = {"model": message.model.strip()}
+        changes: dict[str, Json] = {"model": trimmed(message.model)}
         if message.provider is not None:
             changes["provider"] = message.provider
         await self._session.change_settings(self._who, changes)
@@ -181,8 +182,8 @@ class Commands:
     # Providers
 
     def _provider(self, work: Callable[[ProviderRequests], Awaitable[None]]) -> Work:
-        """Keys and sign-ins are the server's: for whoever may write to all of it."""
-        self._check_everything()
+        """Keys and sign-ins are the server's: for whoever may administer it."""
+        self._check_everything(Right.ADMIN)
 
         async def run() -> None:
             await work(self._providers)
@@ -198,7 +199,7 @@ class Commands:
         self._link.say(skills_list(self._id, await self._around.skills.skills(self._cwd)))
 
     async def _read_skill(self, message: asked.ReadSkill) -> None:
-        name = message.skill_name.strip()
+        name = trimmed(message.skill_name)
         found = await self._around.skills.read(self._cwd, name)
         if found is None:
             self._fail(f'Skill "{name}" not found.', INVALID)
@@ -207,8 +208,8 @@ class Commands:
 
     def _toggle(self, change: Callable[[Path, str], Awaitable[None]], name: str) -> Work:
         """Skills are the person's, not the session's."""
-        self._check_everything()
-        return self._toggled(change, name.strip())
+        self._check_everything(Right.WRITE)
+        return self._toggled(change, trimmed(name))
 
     async def _toggled(self, change: Callable[[Path, str], Awaitable[None]], name: str) -> None:
         try:
@@ -289,10 +290,11 @@ class Commands:
     def _cwd(self) -> Path:
         return Path(self._session.state.cwd)
 
-    def _check_everything(self) -> None:
-        self._who.check(self._id, Right.WRITE)
+    def _check_everything(self, right: Right) -> None:
+        """What is more than this session is for whoever may see more than single ones."""
+        self._who.check(self._id, right)
         if self._who.only is not None:
-            raise NotPermitted(Right.WRITE)
+            raise NotPermitted(right)
 
     def _fail(self, message: str, kind: Kind) -> None:
         self._link.say(error(self._id, message, kind))
