@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.hub.events import ToolCalled, ToolEnded
 
-from . import tool_lines
+from .tool_lines import called, ended
 
 _CALLS = 1000
 """Calls whose end has not come: more are not remembered, and their ends say less."""
@@ -20,12 +20,12 @@ class ToolTalk:
         """The line of a call; None where none is said."""
         if len(self._calls) < _CALLS:
             self._calls[fact.call] = fact
-        return tool_lines.called(fact, self._subagent(fact))
+        return called(fact, self._subagent(fact))
 
     def ended(self, fact: ToolEnded) -> str | None:
         """The line of its end; None where none is said."""
         call = self._calls.pop(fact.call, None)
-        return tool_lines.ended(fact, call, self._subagent(call))
+        return ended(fact, call, self._subagent(call))
 
     def _subagent(self, call: ToolCalled | None) -> str | None:
         """The kind of sub-agent that made this call; None for the session's own agent."""
