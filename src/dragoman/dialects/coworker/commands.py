@@ -24,8 +24,9 @@ from dragoman.hub.errors import (
     UnknownTurn,
 )
 from dragoman.hub.events import Answer, Json
-from dragoman.hub.permissions import Right
+from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.providers import Providers
+from dragoman.hub.session import Session
 from dragoman.hub.skills import Skills
 from dragoman.hub.workspace_config import WorkspaceConfigs
 from dragoman.services.observability import QueryProxy
@@ -68,11 +69,11 @@ class Commands:
 
     def __init__(self, link: CoworkerLink, around: Around) -> None:
         self._link = link
-        self._session = link.session
-        self._id = link.session.id
-        self._who = link.principal
-        self._around = around
-        self._providers = ProviderRequests(around.providers, self._id, link.say)
+        self._session: Session = link.session
+        self._id: str = link.session.id
+        self._who: Principal = link.principal
+        self._around: Around = around
+        self._providers: ProviderRequests = ProviderRequests(around.providers, self._id, link.say)
 
     def handle(self, message: asked.ClientMessage) -> Work | None:
         """Do what waits for nothing at once, and return the rest as work. Raises ``HubError``; so does the work."""
