@@ -278,6 +278,9 @@ def test_a_tool_that_is_not_ours(tool: str, given: Json, line: str, executor: An
     assert called(begun, None) == f"tool> {line}"
     name = line.partition(" {")[0]
     assert ended(end(tool, {"stdout": "x"}), begun, "Explore") == f'[sub:Explore] tool< {name} {{"ok":true}}'
+    assert ended(end(tool, "é😀"), begun, None) == f'tool< {name} {{"ok":true,"chars":3}}'
+    command = end(tool, {"stdout": "x", "stderr": "", "exitCode": 2})
+    assert ended(command, begun, None) == f'tool< {name} {{"ok":true,"exitCode":2}}'
     failed = end(tool, status="error", problem=Problem("tool_failed", "exit 1"))
     assert ended(failed, begun, None) == f'tool< {name} {{"ok":false,"error":"exit 1"}}'
 
@@ -288,8 +291,8 @@ def test_what_somebody_else_reports_is_not_ours_whatever_its_name() -> None:
         'tool> read {"filePath":"x","lines":3}'
     )
     open_ = OpenCall("c", "read", 1, 0, None, {"filePath": "x"})
-    assert ended(end("", "text", origin=seen), open_, None) == 'tool< read {"ok":true}'
-    assert ended(end("read", "text", origin=seen), None, None) == 'tool< read {"ok":true}'
+    assert ended(end("", "text", origin=seen), open_, None) == 'tool< read {"ok":true,"chars":4}'
+    assert ended(end("read", "text", origin=seen), None, None) == 'tool< read {"ok":true,"chars":4}'
 
 
 # Bounds

@@ -25,7 +25,6 @@ _SPACES = (*range(0x9, 0xE), 0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
 _SPACE = "".join(map(chr, _SPACES))
 _ESCAPE_CHARS = 6
 _HALF = re.compile("[\ud800-\udfff]")
-_BEYOND = re.compile("[\U00010000-\U0010ffff]")
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPES = re.compile(rf"(?<!\\)((?:\\\\)*+)(?:(?:{_HIGH}{_LOW})++|((?:{_LOW}|{_HIGH}(?!{_LOW}))++))")
 """Behind however many escaped backslashes: whole characters, or halves."""
@@ -159,7 +158,7 @@ def _placed(digits: str, point: int) -> str:
 
 def length(text: str) -> int:
     """How long JavaScript says that the text is: a letter beyond the first 65,536 counts twice."""
-    return len(text) if text.isascii() else len(text) + len(_BEYOND.findall(text))
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def cut(text: str, most: int) -> str:

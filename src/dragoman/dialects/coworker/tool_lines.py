@@ -9,7 +9,7 @@ from __future__ import annotations
 from dragoman.hub.events import Json, ToolCalled, ToolEnded
 from dragoman.hub.state import OpenCall
 
-from .javascript import stringify
+from .javascript import length, stringify
 from .room import Room
 from .tool_summaries import GIVEN, GOT, Fields, with_defaults
 
@@ -96,6 +96,10 @@ def _foreign_room() -> Room:
 def _foreign_result(fact: ToolEnded) -> Json:
     """What is said of it has to be enough where no chunk tells of it: outside turns."""
     told: Fields = {"ok": fact.status == "ok"}
+    if isinstance(fact.output, str):
+        told["chars"] = length(fact.output)
+    elif isinstance(fact.output, dict) and isinstance(fact.output.get("exitCode"), int):
+        told["exitCode"] = fact.output["exitCode"]
     if fact.problem is not None:
         told["error"] = fact.problem.message
     return _foreign_room().shown(told)
