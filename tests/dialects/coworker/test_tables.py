@@ -18,6 +18,7 @@ import pytest
 
 from dragoman.agents.native.permissions import Reason, classify
 from dragoman.dialects.coworker import messages
+from dragoman.dialects.coworker.prompts import prompt
 from dragoman.hub.events import Answer, DecisionOpened, ToolEnded
 from dragoman.hub.permissions import LOCAL
 from dragoman.services.observability.queries import QueryRequest, QueryResult
@@ -173,8 +174,13 @@ async def test_the_agent_asks_with_the_rows_reason_before_it_runs_anything(reaso
         session = await hub.session()
         await hub.submit(session, script(f"call bash {json.dumps({'command': command})}"))
         opened = await asked(session)
-        assert (opened.kind, opened.text, opened.reason) == ("permission", command, reason.value)
-        assert opened.dangerous is (reason is Reason.DANGEROUS)
+        assert prompt(session.id, opened) == messages.Approval(
+            session_id=session.id,
+            request_id=opened.decision,
+            command=command,
+            dangerous=reason is Reason.DANGEROUS,
+            reason_code=reason.value,
+        )
         await session.answer(LOCAL, opened.decision, Answer(accept=False), via="test")
         await settled(session)
         (ended,) = of(await hub.facts(session), ToolEnded)
