@@ -250,7 +250,11 @@ def test_texts() -> None:
         PartDelta(turn="t", part="p", kind="text", text="Hi"),
         PartEnded(turn="t", part="p", kind="text", provider_metadata={"phase": "final"}),
     ) == [
-        ("text_start", {"id": "p", "providerMetadata": item}, {"type": "text-start", "id": "p", "providerMetadata": item}),
+        (
+            "text_start",
+            {"id": "p", "providerMetadata": item},
+            {"type": "text-start", "id": "p", "providerMetadata": item},
+        ),
         ("text_delta", {"id": "p", "text": "Hi"}, {"type": "text-delta", "id": "p", "text": "Hi"}),
         (
             "text_end",

@@ -58,7 +58,9 @@ SESSIONS = (
 """Not among them: ``turn_failed`` and ``turn_spawn_general``, defects of the original; ``turn_mcp``, whose server is
 another one; ``disconnect_pending_ask``, which has no end."""
 
-OWN_WORDS = frozenset({"session_backup", "turn_cat", "turn_control_op", "turn_files", "turn_memory", "turn_outside_scope", "turn_skill"})
+OWN_WORDS = frozenset(
+    {"session_backup", "turn_cat", "turn_control_op", "turn_files", "turn_memory", "turn_outside_scope", "turn_skill"}
+)
 """Recordings of other files than lie in our folder: results say other things."""
 
 

@@ -56,7 +56,7 @@ from tests.hub.facts import any_of, logs
 USUAL = Usual("google", "gemini", "/w/output", True)
 CREATED = SessionCreated(kind="native", agent="unknown", cwd="/w", title="t", owner="local")
 TERMINAL = SessionCreated(
-    kind="terminal", agent="claude", cwd="/w", title="t", owner="local", options={"argv": ["claude", "-c"]}
+    kind="terminal", agent="claude", cwd="/w", title="t", owner="local", options={"command": ["claude", "-c"]}
 )
 IN_A_TURN = (
     *(StepStarted, StepEnded, PartStarted, PartDelta, PartEnded, RawPart, SourceCited, UsageReported),

@@ -63,7 +63,9 @@ class TurnChunks:
     ``provider`` and ``model`` are the session's; a step says its own. Raises nothing.
     """
 
-    def __init__(self, session: str, turn: str, *, provider: str, model: str, given_input: GivenInput | None = None) -> None:
+    def __init__(
+        self, session: str, turn: str, *, provider: str, model: str, given_input: GivenInput | None = None
+    ) -> None:
         self._session = session
         self._turn = turn
         self._provider = provider

@@ -275,7 +275,163 @@ def _text(state: SessionState, setting: str) -> str | None:
 
 
 def _command(state: SessionState) -> str:
-    argv = state.options.get("argv")
+    """What runs in a terminal: its command line, or the terminal that is somebody else's."""
+    command = state.options.get("command")
+    words = command if isinstance(command, list | tuple) else (state.options.get("attach"),)
+    return " ".join(word for word in words if isinstance(word, str))
+
+
+_OF_A_TURN):
+            self._speak(fact)
+
+    def project(self, event: Event) -> Said:
+        """Fold one event in; what it says."""
+        fact = event.fact
+        gone = self.state.checkpoints.get(fact.checkpoint) if isinstance(fact, CheckpointDeleted) else None
+        before = self.config() if isinstance(fact, UsageReported) else None
+        self.state.apply(event)
+        said = self._checkpoint_gone(gone) if gone is not None else self._speak(fact)
+        if before is not None and before != self.config():
+            said = [*said, wire.ConfigUpdated(session_id=self._id, config=self.config())]
+        if (busy := is_busy(self.state)) != self._busy:
+            self._busy = busy
+            said = [*said, wire.SessionBusy(session_id=self._id, busy=busy)]
+        return said
+
+    def _speak(self, fact: AnyFact) -> Said:
+        say = _SAYS.get(type(fact))
+        return say(self, fact) if say is not None else self._in_turn(fact)
+
+    def _in_turn(self, fact: AnyFact) -> Said:
+        view = self._view
+        return view.project(fact) if view is not None and getattr(fact, "turn", None) == view.turn else []
+
+    def _log(self, line: str | None) -> Said:
+        return [wire.Log(session_id=self._id, line=line)] if line is not None else []
+
+    # Turns
+
+    def _open_view(self, fact: TurnStarted) -> Said:
+        config = self.config()
+        self._view = TurnView(self._id, fact.turn, provider=config.provider, model=config.model)
+        return []
+
+    def _settled(self, fact: TurnSettled) -> Said:
+        return self._view.end(fact.outcome, fact.problem) if self._view is not None else []
+
+    def _ended(self, fact: TurnEnded) -> Said:
+        view, self._view = self._view, None
+        return view.end(fact.outcome, fact.problem) if view is not None else []
+
+    def _called(self, fact: ToolCalled) -> Said:
+        return [*self._log(self._tools.called(fact)), *self._in_turn(fact)]
+
+    def _tool_ended(self, fact: ToolEnded) -> Said:
+        return [*self._log(self._tools.ended(fact)), *self._in_turn(fact)]
+
+    def _prompted(self, fact: PromptSubmitted) -> Said:
+        given = fact.detail.get(MESSAGE_ID, fact.client_message_id)
+        return [echo(self._id, fact.text, given if isinstance(given, str) else None)]
+
+    def _message(self, fact: MessageAdded) -> Said:
+        if fact.role == "user":
+            return [echo(self._id, fact.text, None)]
+        if self._view is not None and fact.turn == self._view.turn:
+            return self._view.message(fact)
+        return told(self._id, fact, provider=self.config().provider)
+
+    # What is asked
+
+    def _opened(self, fact: DecisionOpened | DecisionRevised) -> Said:
+        """A prompt, once: what is learnt of it later is not told, but the next question of its dialog is."""
+        opened = self.state.decisions.get(fact.decision)
+        message = prompt(self._id, opened) if opened is not None else None
+        if message is None or message.request_id in self._asked:
+            return []
+        assert opened is not None
+        over = [asked for asked in self._asked if asked.partition("#")[0] == opened.decision]
+        self._asked.add(message.request_id)
+        return [*self._void(over, "answered"), message]
+
+    def _resolved(self, fact: DecisionResolved) -> Said:
+        over = [asked for asked in self._asked if asked.partition("#")[0] == fact.decision]
+        return self._void(over, fact.outcome)
+
+    def _void(self, over: list[str], outcome: wire.PromptOutcome) -> Said:
+        self._asked.difference_update(over)
+        return [wire.PromptVoid(session_id=self._id, request_id=asked, outcome=outcome) for asked in over]
+
+    # Session
+
+    def _changed(self, fact: SettingsChanged) -> Said:
+        said: Said = []
+        if "enable_mcp" in fact.changes:
+            said.append(self.settings())
+        if not fact.changes.keys().isdisjoint(("provider", "model")):
+            said.append(wire.ConfigUpdated(session_id=self._id, config=self.config()))
+        return said
+
+    def _reset(self, _: HistoryReset) -> Said:
+        return [wire.Todos(session_id=self._id, todos=()), wire.ResetDone(session_id=self._id)]
+
+    def _todos(self, fact: TodosChanged) -> Said:
+        items = (wire.TodoItem(content=it.content, status=it.status, active_form=it.active_form) for it in fact.todos)
+        return [wire.Todos(session_id=self._id, todos=tuple(items))]
+
+    def _checkpoint(self, fact: CheckpointTaken) -> Said:
+        if fact.trigger == "auto":
+            if fact.problem is None:
+                return [self.backup("auto_checkpoint")]
+            return [error(self._id, f"automatic checkpoint failed: {fact.problem}", BACKUP)]
+        return [self.backup("manual_checkpoint")] if fact.trigger == "manual" and fact.problem is None else []
+
+    def _restored(self, _: CheckpointRestored) -> Said:
+        return [self.backup("restore")]
+
+    def _checkpoint_gone(self, gone: SavedCheckpoint) -> Said:
+        """What was never listed goes unheard."""
+        return [self.backup("delete")] if gone.trigger in ("auto", "manual") and gone.problem is None else []
+
+    # Lines
+
+    def _written(self, fact: LogWritten) -> Said:
+        return self._log(fact.line)
+
+    def _notified(self, fact: Notified) -> Said:
+        return self._log(fact.message)
+
+    def _compacted(self, fact: Compacted) -> Said:
+        if fact.phase == "failed":
+            return self._log(f"the context could not be shortened: {fact.problem or 'no reason is known'}")
+        return self._log("the context was shortened") if fact.phase == "done" else []
+
+    def _subagent(self, fact: SubagentStarted) -> Said:
+        """One that a tool of ours started is told by that tool's line."""
+        named = " ".join(word for word in ("sub-agent", fact.name, "starts") if word)
+        return self._log(named) if fact.call is None else []
+
+    def _exited(self, fact: AgentExited) -> Said:
+        how = f" with code {fact.code}" if fact.code is not None else ""
+        return self._log(f"the agent's program ended ({fact.cause}){how}")
+
+
+def echo(session: str, text: str, client_message_id: str | None) -> wire.UserMessage:
+    """The confirmation of a prompt."""
+    message = wire.UserMessage(session_id=session, text=text)
+    return (
+        message
+        if client_message_id is None
+        else wire.UserMessage(session_id=session, text=text, client_message_id=client_message_id)
+    )
+
+
+def _text(state: SessionState, setting: str) -> str | None:
+    value = state.settings.get(setting)
+    return value if isinstance(value, str) and value else None
+
+
+def _command(state: SessionState) -> str:
+    argv = state.options.get("command")
     return " ".join(word for word in argv if isinstance(word, str)) if isinstance(argv, list) else ""
 
 

@@ -33,5 +33,5 @@ class ToolTalk:
             return None
         parent = self._calls.get(call.parent)
         given = parent.input if parent is not None else None
-        kind = given.get("agentType") if isinstance(given, dict) else None
+        kind = given.get("agentType", given.get("subagent_type")) if isinstance(given, dict) else None
         return kind if isinstance(kind, str) else "general"

@@ -1,0 +1,133 @@
+"""A coworker client on a terminal session: a prompt is typed into the agent, its dialog is an approval or an ask."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
+
+from tests.fake_agent.test_launch import Place, Run
+
+Json = dict[str, Any]
+
+
+class Link:
+    """One client of the run's session."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self.frames: list[Json] = []
+
+    async def send(self, type_: str, **fields: Any) -> None:
+        session = self.frames[0]["sessionId"]
+        await self._socket.send(json.dumps({"type": type_, "sessionId": session, **fields}))
+
+    async def until(self, type_: str, **fields: Any) -> Json:
+        """The next frame like that; those before it are kept."""
+        while True:
+            frame: Json = json.loads(await self._socket.recv())
+            self.frames.append(frame)
+            if frame["type"] == type_ and fields.items() <= frame.items():
+                return frame
+
+    def since(self, first: Json) -> list[str]:
+        """The types of what came from this frame on, but for the unasked news of providers."""
+        begin = next(place for place, frame in enumerate(self.frames) if frame is first)
+        types = [frame["type"] for frame in self.frames[begin:]]
+        return [type_ for type_ in types if type_ not in ("provider_catalog", "provider_status")]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@contextlib.asynccontextmanager
+async def joined(run: Run) -> AsyncIterator[Link]:
+    (row,) = run.server.http("GET", "/hub/sessions").json["sessions"]
+    url = run.server.ready["dialects"]["coworker"]
+    async with connect(f"{url}?session={row['session']}") as socket:
+        link = Link(socket)
+        await link.until("server_hello")
+        yield link
+
+
+async def test_a_terminal_is_named_by_its_agent_and_its_command(place: Place) -> None:
+    async with place.run() as run, joined(run) as link:
+        config = link.frames[0]["config"]
+        assert config["provider"] == "claude"
+        assert config["model"] == " ".join(place.command)
+        assert config["workingDirectory"] == str(place.project)
+        await link.send("list_tools")
+        assert (await link.until("tools"))["tools"] == []
+
+
+async def test_a_prompt_is_typed_and_its_turn_is_told(place: Place) -> None:
+    async with place.run() as run, joined(run) as link:
+        await run.becomes("idle")
+        await link.send("user_message", text="[[say:Here you are.]]", clientMessageId="x")
+        echo = await link.until("user_message")
+        assert (echo["text"], echo["clientMessageId"]) == ("[[say:Here you are.]]", "x")
+        await link.until("session_busy", busy=True)
+        assert (await link.until("assistant_message"))["text"] == "Here you are."
+        await link.until("session_busy", busy=False)
+        assert place.effects("submitted")[-1]["text"] == "[[say:Here you are.]]"
+        assert link.since(echo).count("user_message") == 1
+
+
+@pytest.mark.parametrize(("approved", "result"), [(True, "allowed"), (False, "denied")], ids=["yes", "no"])
+async def test_its_dialog_is_an_approval(place: Place, approved: bool, result: str) -> None:
+    async with place.run() as run, joined(run) as link:
+        await run.becomes("idle")
+        await link.send("user_message", text="[[permission:touch made.txt]]")
+        asked = await link.until("approval")
+        assert set(asked) == {"type", "sessionId", "requestId", "command", "dangerous", "reasonCode"}
+        await link.send("user_message", text="more")
+        assert (await link.until("error"))["message"] == "Agent is busy"
+        await link.send("approval_response", requestId=asked["requestId"], approved=approved)
+        await link.until("session_busy", busy=False)
+        await link.send("approval_response", requestId=asked["requestId"], approved=approved)
+        late = f"[warn] approval_response for unknown requestId: {asked['requestId']}"
+        assert (await link.until("log", line=late))["line"] == late
+
+
+async def test_who_joins_while_it_asks_is_asked_as_well(place: Place) -> None:
+    async with place.run() as run, joined(run) as first:
+        await run.becomes("idle")
+        await first.send("user_message", text="[[permission:touch made.txt]]")
+        asked = await first.until("approval")
+        async with joined(run) as second:
+            await second.until("session_busy", busy=True)
+            assert await second.until("approval") == asked
+            await second.send("approval_response", requestId=asked["requestId"], approved=True)
+            await first.until("session_busy", busy=False)
+            await second.until("session_busy", busy=False)
+
+
+async def test_a_turn_is_cancelled_and_the_session_outlives_its_viewers(place: Place) -> None:
+    async with place.run() as run:
+        await run.becomes("idle")
+        async with joined(run) as link:
+            await link.send("user_message", text="[[think:60000]]")
+            await link.until("session_busy", busy=True)
+            await run.becomes("working")
+            await link.send("cancel")
+            await link.until("session_busy", busy=False)
+        async with joined(run) as again:
+            await again.send("user_message", text="[[say:Still here.]]")
+            await again.until("assistant_message", text="Still here.")
+
+
+async def test_a_session_that_is_not_there_is_not_joined(place: Place) -> None:
+    async with place.run() as run:
+        url = run.server.ready["dialects"]["coworker"]
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(f"{url}?session=00000000-0000-4000-8000-000000000000"):
+                pass
+        assert refused.value.response.status_code == 404
