@@ -299,6 +299,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def test_the_ready_line_names_coop_at_the_root_and_no_coworker(tmp_path: Path) -> None:
+    """One terminal session is served: nothing makes others."""
+    with running(line(tmp_path, "--", "cat"), tmp_path) as (_, ready):
+        base = f"ws://127.0.0.1:{ready['port']}"
+        assert ready["url"] == f"{base}/ws"
+        assert ready["dialects"] == {"coop": f"{base}/ws", "hub": f"{base}/hub/ws"}
+
+
 def test_a_unix_socket_serves_the_same(tmp_path: Path) -> None:
     path = tmp_path / "s"
     for _ in range(2):

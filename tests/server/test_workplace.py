@@ -69,6 +69,14 @@ def test_the_environment_names_the_folder_else_it_is_the_current_one(
     environment = {} if named is None else {WORKING_FOLDER: named}
     assert workplace(environment, home) == Path(os.path.normpath(here / folder))
     assert Path.cwd() == here
+    assert workplace(environment, home) == Path(os.path.normpath(here / folder)), "named from there it is the same"
+
+
+async def test_configuration_means_the_same_folder(here: Path) -> None:
+    (here / "w").mkdir()
+    environment = {WORKING_FOLDER: "w"}
+    folder = workplace(environment, here.parent)
+    assert (await configs(here.parent, environment).read(folder)).working_directory == folder
 
 
 def test_a_folder_of_the_environment_that_is_not_there(here: Path) -> None:

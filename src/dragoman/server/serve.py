@@ -44,11 +44,12 @@ from .workplace import make_folders
 
 log = logging.getLogger("dragoman.server")
 
+TokenCheck = Callable[[str | None], bool]
 
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  names, not addresses to bind
 """Where a server that listens everywhere is reached from this machine."""
 
-FRONT = "coworker"
+FRONT = CoworkerDialect.name
 """The dialect whose WebSocket has the short address, and which the ready line is written for."""
 
 JOURNAL_CLOSE = 0.4
@@ -183,7 +184,6 @@ class Server:
         token = settings.server.token
         check = _token_check(token) if token is not None else None
         assert self._around is not None
-        assert self._providers is not None
         coop = CoopDialect(
             registry,
             token=check,
@@ -201,17 +201,9 @@ class Server:
                 providers=self._providers,
                 skills=self._around.skills,
             ),
-            CoworkerDialect(
-                registry,
-                token=check,
-                settings=settings.dialects.coworker,
-                providers=self._providers,
-                skills=self._around.skills,
-                configs=self._around.configs,
-                observability=settings.observability,
-                folder=self.workplace,
-            ),
         ]
+        if not self._only_session:
+            self._dialects.append(self._coworker(check))
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
         if root is not None and root not in names:
@@ -225,7 +217,21 @@ class Server:
         )
         return coop
 
-    def _pages(self, check: Callable[[str | None], bool] | None) -> dict[str, ASGIApp]:
+    def _coworker(self, check: TokenCheck | None) -> CoworkerDialect:
+        assert self._providers is not None
+        assert self._around is not None
+        return CoworkerDialect(
+            self.registry,
+            token=check,
+            settings=self.settings.dialects.coworker,
+            providers=self._providers,
+            skills=self._around.skills,
+            configs=self._around.configs,
+            observability=self.settings.observability,
+            folder=self.workplace,
+        )
+
+    def _pages(self, check: TokenCheck | None) -> dict[str, ASGIApp]:
         settings = self.settings.observability
         metrics = Metrics(self._families, readers=settings.metrics_readers, token=check) if settings.metrics else None
         return pages(Readiness(self.registry, stopping=self.stop_requested.is_set), metrics)
@@ -352,7 +358,7 @@ def _bind(server: ServerSettings) -> _Sockets:
     return sockets
 
 
-def _token_check(token: str) -> Callable[[str | None], bool]:
+def _token_check(token: str) -> TokenCheck:
     """Compares in constant time; nothing given is never right."""
     secret = token.encode()
 

@@ -37,7 +37,10 @@ def enter(folder: str, environment: MutableMapping[str, str]) -> Path:
 
 
 def workplace(environment: MutableMapping[str, str], home: Path) -> Path:
-    """Where ``AGENT_WORKING_DIR`` says, else the current folder. Raises ``UseError``."""
+    """Where ``AGENT_WORKING_DIR`` says, else the current folder. Raises ``UseError``.
+
+    The variable is made absolute: configuration reads it, too, and would take it from the folder that it names.
+    """
     try:
         here = Path.cwd()
     except OSError:
@@ -46,6 +49,8 @@ def workplace(environment: MutableMapping[str, str], home: Path) -> Path:
     folder = working_folder(named, here, home)
     if named is not None and not folder.is_dir():
         raise UseError(f"{WORKING_FOLDER} names {named!r}, which is not a directory: correct it, or give --dir")
+    if named is not None:
+        environment[WORKING_FOLDER] = str(folder)
     return folder
 
 

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,6 @@ from tests.agents.native.model_server import ModelServer, serving
 from tests.agents.native.model_server.script import Answer, Gate, Say, use
 from tests.faults.native import commands_of
 from tests.faults.process import LIMIT, alive, eventually
-
-pytestmark = pytest.mark.skipif(
-    find_spec("dragoman.dialects.coworker.dialect") is None, reason="this server has no coworker dialect yet"
-)
 
 READY = 15.0
 """Seconds a desktop waits for the first line."""
