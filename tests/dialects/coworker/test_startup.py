@@ -298,6 +298,26 @@ async def test_a_signal_ends_it_in_time_while_a_large_folder_is_saved(tmp_path: 
         assert not [frame for frame in link.of("session_backup_state") if frame["backup"]["status"] == "ready"]
 
 
+async def test_a_signal_ends_it_in_time_while_programs_of_providers_hang(tmp_path: Path) -> None:
+    programs, started = tmp_path / "bin", tmp_path / "started"
+    programs.mkdir()
+    for name in ("claude", "codex"):
+        (programs / name).write_text(
+            f"#!/bin/sh\ntrap '' HUP INT TERM\necho $$ >> {started}\nsleep 100 & wait\nsleep 100\n"
+        )
+        (programs / name).chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    async with desktop(tmp_path, "--dir", "work", "--port", "0", "--json", PATH=path) as wrapper:
+        ready = await wrapper.start()
+        async with linked(ready["url"]) as link:
+            await link.send("provider_auth_callback", provider="codex-cli", methodId="oauth_cli")
+            await eventually(started.exists, "one of them is asked")
+            code, took, _ = await wrapper.end()
+        assert code == 0
+        assert took < GRACE
+        assert not [pid for pid in started.read_text().split() if alive(int(pid))]
+
+
 def fill(folder: Path, *, files: int = 12_000, size: int = 8_192) -> None:
     """More than can be saved before the signal comes."""
     noise = os.urandom(size)
