@@ -299,12 +299,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_ready_line_names_coop_at_the_root_and_no_coworker(tmp_path: Path) -> None:
-    """One terminal session is served: nothing makes others."""
+def test_the_ready_line_names_coop_at_the_root_and_the_others_by_prefix(tmp_path: Path) -> None:
     with running(line(tmp_path, "--", "cat"), tmp_path) as (_, ready):
         base = f"ws://127.0.0.1:{ready['port']}"
         assert ready["url"] == f"{base}/ws"
-        assert ready["dialects"] == {"coop": f"{base}/ws", "hub": f"{base}/hub/ws"}
+        others = {name: f"{base}/{name}/ws" for name in ("hub", "coworker")}
+        assert ready["dialects"] == {"coop": f"{base}/ws", **others}
 
 
 def test_a_unix_socket_serves_the_same(tmp_path: Path) -> None:

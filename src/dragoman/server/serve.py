@@ -201,9 +201,8 @@ class Server:
                 providers=self._providers,
                 skills=self._around.skills,
             ),
+            self._coworker(check),
         ]
-        if not self._only_session:
-            self._dialects.append(self._coworker(check))
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
         if root is not None and root not in names:
@@ -229,6 +228,7 @@ class Server:
             configs=self._around.configs,
             observability=self.settings.observability,
             folder=self.workplace,
+            makes_sessions=not self._only_session,
         )
 
     def _pages(self, check: TokenCheck | None) -> dict[str, ASGIApp]:

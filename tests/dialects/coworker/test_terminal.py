@@ -48,11 +48,15 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-@contextlib.asynccontextmanager
-async def joined(run: Run) -> AsyncIterator[Link]:
+def session_of(run: Run) -> str:
     (row,) = run.server.http("GET", "/hub/sessions").json["sessions"]
+    return str(row["session"])
+
+
+@contextlib.asynccontextmanager
+async def joined(run: Run, *, named: bool = True) -> AsyncIterator[Link]:
     url = run.server.ready["dialects"]["coworker"]
-    async with connect(f"{url}?session={row['session']}") as socket:
+    async with connect(f"{url}?session={session_of(run)}" if named else url) as socket:
         link = Link(socket)
         await link.until("server_hello")
         yield link
@@ -66,6 +70,15 @@ async def test_a_terminal_is_named_by_its_agent_and_its_command(place: Place) ->
         assert config["workingDirectory"] == str(place.project)
         await link.send("list_tools")
         assert (await link.until("tools"))["tools"] == []
+
+
+async def test_a_link_that_names_no_session_views_the_one_that_is_run(place: Place) -> None:
+    async with place.run() as run:
+        async with joined(run, named=False) as link:
+            assert link.frames[0]["sessionId"] == session_of(run)
+            assert link.frames[0]["config"]["provider"] == "claude"
+        assert session_of(run), "there is still one, and it goes on"
+        assert (await run.becomes("idle"))["next"] == "idle"
 
 
 async def test_a_prompt_is_typed_and_its_turn_is_told(place: Place) -> None:
@@ -104,7 +117,7 @@ async def test_who_joins_while_it_asks_is_asked_as_well(place: Place) -> None:
         asked = await first.until("approval")
         async with joined(run) as second:
             await second.until("session_busy", busy=True)
-            assert await second.until("approval") == asked
+            assert (await second.until("approval"))["requestId"] == asked["requestId"]
             await second.send("approval_response", requestId=asked["requestId"], approved=True)
             await first.until("session_busy", busy=False)
             await second.until("session_busy", busy=False)

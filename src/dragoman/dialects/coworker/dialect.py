@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 
 from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
-from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.errors import InvalidRequest, UnknownSession
 from dragoman.hub.events import Event, Json
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal, Right
 from dragoman.hub.providers import Providers
@@ -39,7 +39,8 @@ TokenCheck = Callable[[str | None], bool]
 class CoworkerDialect:
     """``token`` checks a client's token in constant time; None when the server has none, and then anyone is local.
 
-    ``folder`` is where the sessions work that its links make.
+    ``folder`` is where the sessions work that its links make; where they make none (``makes_sessions``), a link that
+    names no session views the one there is.
     """
 
     name = "coworker"
@@ -56,6 +57,7 @@ class CoworkerDialect:
         configs: WorkspaceConfigs,
         observability: ObservabilitySettings,
         folder: Path,
+        makes_sessions: bool = True,
     ) -> None:
         self.registry = registry
         self.settings = settings
@@ -66,6 +68,7 @@ class CoworkerDialect:
         self._token = token
         self._providers = providers
         self._folder = folder
+        self._makes_sessions = makes_sessions
         self._queries = QueryProxy(
             seconds=observability.query_seconds,
             most_bytes=observability.query_bytes,
@@ -94,6 +97,8 @@ class CoworkerDialect:
         if principal is None:
             return Refusal(401, "unauthorized")
         named, cursor = upgrade.query.get("session"), _cursor(upgrade.query.get("after"))
+        if named is None and not self._makes_sessions:
+            named = self._only(principal)
         features = Features.of(upgrade.query.get("features", "").split(","), joined=named is not None)
         if named is None:
             session, config = await self._make(principal)
@@ -155,6 +160,12 @@ class CoworkerDialect:
         if self._token is None:
             return LOCAL
         return HOLDER if self._token(token) else None
+
+    def _only(self, principal: Principal) -> str:
+        rows = self.registry.rows(principal)
+        if not rows:
+            raise UnknownSession("")
+        return rows[0].session
 
     async def _make(self, principal: Principal) -> tuple[Session, WorkspaceConfig]:
         """A session in the server's folder. What its configuration says is left to that, so that it stays so."""
