@@ -210,7 +210,7 @@ class Server:
         self._application = Application(
             self._dialects,
             root=root,
-            front=FRONT if FRONT in names else None,
+            front=FRONT,
             limits=settings.links,
             pages=self._pages(check),
         )
@@ -311,10 +311,11 @@ class Server:
     def ready_line(self) -> dict[str, object]:
         """What ``--json`` prints once: the seed's four keys first (Desktop / Wrapper Integration).
 
-        ``url`` is where coworker clients connect to, whatever is at the root; without that dialect it is the root's.
+        ``url`` is where coworker clients connect to, whatever is at the root; where one session is run, it is the root.
         """
         addresses = self.addresses()
-        url = addresses[FRONT if FRONT in addresses else self.settings.server.dialect or "hub"]
+        first = self.settings.server.dialect if self._only_session else None
+        url = addresses[first or FRONT]
         return {
             "type": "server_listening",
             "url": url,
