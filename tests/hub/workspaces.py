@@ -97,12 +97,15 @@ class KnownSkills:
 
 
 class KnownConfigs:
-    """The same for every folder; ``said`` are its fields, which a test may change at any time."""
+    """The same for every folder; ``said`` are its fields, which a test may change at any time. ``asked`` are the
+    folders that were asked about."""
 
     def __init__(self, **said: Any) -> None:
         self.said = said
+        self.asked: list[Path] = []
 
     async def read(self, cwd: Path) -> WorkspaceConfig:
+        self.asked.append(cwd)
         return msgspec.structs.replace(_nothing_said(cwd), **self.said)
 
 

@@ -69,7 +69,7 @@ class Skills(Protocol):
         """Every skill that can be listed for this folder, those that are switched off among them."""
 
     async def in_use(self, cwd: Path) -> tuple[Skill, ...]:
-        """Those that an agent in this folder may load."""
+        """Those that an agent in this folder may load; ``interface`` is left out."""
 
     async def read(self, cwd: Path, name: str) -> SkillContent | None:
         """One of the listed skills with its text."""

@@ -105,6 +105,19 @@ async def test_a_skill_that_is_switched_off_or_edited_in_a_turn_counts_at_its_ne
     ]
 
 
+async def test_a_step_asks_once_for_skills_and_once_for_the_configuration(
+    hub: NativeHub, skills: KnownSkills, configs: KnownConfigs
+) -> None:
+    question = 'call ask {"question": "Go on?", "options": ["yes"]}'
+    session = await hub.session()
+    await hub.submit(session, script(question, "say done"))
+    opened = await asked(session)
+    assert (len(skills.asked), len(configs.asked)) == (1, 1)
+    await session.answer(LOCAL, opened.decision, Answer(option=1), via="test")
+    await settled(session)
+    assert (len(skills.asked), len(configs.asked)) == (2, 2)
+
+
 async def test_a_list_that_is_too_long_is_cut_and_says_by_how_much(
     hub: NativeHub, model: Recording, skills: KnownSkills
 ) -> None:

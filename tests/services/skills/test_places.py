@@ -294,7 +294,8 @@ def packaged(rig: Rig) -> SkillFolders:
 
 
 async def test_those_that_come_with_the_server_are_whole(rig: Rig, packaged: SkillFolders) -> None:
-    skills = {skill.name: skill for skill in await packaged.in_use(rig.cwd)}
+    skills = {skill.name: skill for skill in await packaged.skills(rig.cwd)}
+    assert [it.name for it in await packaged.in_use(rig.cwd)] == [it.name for it in skills.values() if it.enabled]
     assert set(skills) == {"commit", "debug", "docs", "spreadsheet"}
     for name, skill in skills.items():
         interface = skill.interface

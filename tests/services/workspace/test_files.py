@@ -126,6 +126,16 @@ def test_a_file_is_parsed_once_until_it_changes(file: Path) -> None:
     assert len(parsed) == 2
 
 
+def test_a_file_that_was_not_there_is_found_once_it_is(tmp_path: Path) -> None:
+    cache: FileCache[bytes] = FileCache(now=later)
+    (tmp_path / "dangling").symlink_to("new")
+    for name in ("new", "dangling"):
+        assert cache.get(tmp_path / name, 10, bytes, inside=(tmp_path,)) is None
+    (tmp_path / "new").write_bytes(b"there")
+    for name in ("new", "dangling"):
+        assert cache.get(tmp_path / name, 10, bytes, inside=(tmp_path,)) == b"there"
+
+
 def test_a_file_that_has_just_changed_is_not_kept(file: Path) -> None:
     cache: FileCache[bytes] = FileCache()
     for data in (b"aaaaaaa", b"bbbbbbb", b"ccccccc"):

@@ -173,7 +173,9 @@ class NativeAgent:
         chosen = await self._chosen(wanted)
         if chosen.delegate is not None:
             return self._delegated(turn, chosen, chosen.delegate())
-        return self._loop(turn, await self._model(chosen, wanted))
+        if self._mcp is not None and config is not None:
+            self._mcp.configure(turn.turn, config)
+        return self._loop(turn, await self._model(chosen, wanted), config)
 
     def _delegated(self, turn: TurnContext, chosen: Chosen, delegate: Delegate) -> DelegatedTurn:
         return DelegatedTurn(
@@ -186,13 +188,13 @@ class NativeAgent:
             settings=self._settings,
         )
 
-    def _loop(self, turn: TurnContext, model: Model) -> TurnLoop:
+    def _loop(self, turn: TurnContext, model: Model, config: WorkspaceConfig | None) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
         spawner, presenter = _Spawner(), _Presenter(turn)
         tools = Toolbox([*self._tools, SpawnAgent(spawner), PresentPlan(presenter)], self._mcp)
         place = self._place()
         calls = CallRunner(turn, tools, place, permits)
-        briefings = Briefings(self._session, place, self._skills, self._configs)
+        briefings = Briefings(self._session, place, self._skills, self._configs, known=config)
         spawner.agents = Subagents(model, calls, tools, briefings, self._settings)
         return TurnLoop(turn, self._conversation, model, calls, tools, briefings, self._settings)
 

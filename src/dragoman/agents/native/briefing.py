@@ -38,21 +38,30 @@ class Briefing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Briefings:
-    """Makes them for one session. Without ``skills`` there are none; without ``configs`` the project's memory is all
-    that is to be known."""
+    """Makes them for one turn. Without ``skills`` there are none; without ``configs`` the project's memory is all
+    that is to be known. ``known`` is the folder's configuration as the turn's beginning has just read it."""
 
     def __init__(
-        self, session: SessionLog, place: Place, skills: Skills | None, configs: WorkspaceConfigs | None
+        self,
+        session: SessionLog,
+        place: Place,
+        skills: Skills | None,
+        configs: WorkspaceConfigs | None,
+        *,
+        known: WorkspaceConfig | None = None,
     ) -> None:
         self._session = session
         self._place = place
         self._skills = skills
         self._configs = configs
+        self._known = known
 
     async def read(self) -> Briefing:
         """What holds now."""
         cwd = self._place.cwd
-        config = await self._configs.read(cwd) if self._configs is not None else None
+        config, self._known = self._known, None
+        if config is None and self._configs is not None:
+            config = await self._configs.read(cwd)
         return Briefing(
             cwd=cwd,
             today=datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dragoman.hub.events import Json
 
@@ -17,6 +17,8 @@ _PER_MESSAGE = 4
 
 _PER_IMAGE = 1000
 """Tokens of a picture: what a screen costs, about."""
+
+_Count = Callable[[Iterable[str]], int]
 
 
 def count(texts: Iterable[str]) -> int:
@@ -34,16 +36,39 @@ def count(texts: Iterable[str]) -> int:
 
 def count_messages(messages: Iterable[Message]) -> int:
     """Tokens of these messages."""
-    messages = list(messages)
-    texts = [text for message in messages for text in _texts(message)]
-    images = sum(0 if isinstance(message, AssistantMessage) else len(message.images) for message in messages)
-    return count(texts) + len(messages) * _PER_MESSAGE + images * _PER_IMAGE
+    return _in_messages(messages, count)
 
 
 def count_request(request: ModelRequest) -> int:
     """Tokens of all that a model call gives the model."""
+    return _in_request(request, count)
+
+
+def most_in_messages(messages: Iterable[Message]) -> int:
+    """What ``count_messages`` cannot exceed. Does not block."""
+    return _in_messages(messages, _most)
+
+
+def most_in_request(request: ModelRequest) -> int:
+    """What ``count_request`` cannot exceed. Does not block."""
+    return _in_request(request, _most)
+
+
+def _in_messages(messages: Iterable[Message], counted: _Count) -> int:
+    messages = list(messages)
+    texts = [text for message in messages for text in _texts(message)]
+    images = sum(0 if isinstance(message, AssistantMessage) else len(message.images) for message in messages)
+    return counted(texts) + len(messages) * _PER_MESSAGE + images * _PER_IMAGE
+
+
+def _in_request(request: ModelRequest, counted: _Count) -> int:
     tools = [text for tool in request.tools for text in (tool.name, tool.description, as_text(tool.schema))]
-    return count([request.system, *tools]) + count_messages(request.messages)
+    return counted([request.system, *tools]) + _in_messages(request.messages, counted)
+
+
+def _most(texts: Iterable[str]) -> int:
+    """A token is a byte at least. An ASCII text says so of itself; other characters have at most four."""
+    return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
 
 
 def _texts(message: Message) -> Iterable[str]:

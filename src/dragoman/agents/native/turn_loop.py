@@ -27,7 +27,7 @@ from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
 from .settings import NativeSettings
 from .step import Reached, StepRunner, problem_of
-from .tokens import count_messages, count_request
+from .tokens import count_messages, count_request, most_in_messages, most_in_request
 from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.schema import tool_spec
@@ -46,6 +46,13 @@ class Model(msgspec.Struct, frozen=True):
     window: int
     meter: Meter
     subagents: str | None = None
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """One model call to be made, and which of its tools clients run."""
+
+    request: ModelRequest
+    client_tools: tuple[str, ...]
 
 
 class TurnLoop:
@@ -98,36 +105,36 @@ class TurnLoop:
         return any(prompt.steer for prompt in self._session.shown.queue)
 
     async def _step(self, number: int) -> Answer:
-        messages = await self._messages()
-        if await self._compacted_when_full(messages):
-            messages = await self._messages()
+        planned = await self._planned()
+        if await self._compacted_when_full(planned.request):
+            planned = await self._planned()
         try:
-            return await self._call(number, messages)
+            return await self._call(number, planned)
         except ProviderFailed as failure:
-            if failure.cause != "too_long" or not await self._compact(messages, "too_long"):
+            if failure.cause != "too_long" or not await self._compact(planned.request, "too_long"):
                 raise TurnFailed(problem_of(failure)) from failure
         try:
-            return await self._call(number, await self._messages())
+            return await self._call(number, await self._planned())
         except ProviderFailed as failure:
             raise TurnFailed(problem_of(failure)) from failure
 
-    async def _call(self, number: int, messages: Sequence[Message]) -> Answer:
-        specs, client_tools = self._offered()
-        request = await self._request(messages, specs)
+    async def _call(self, number: int, planned: _Planned) -> Answer:
+        request = planned.request
         self._report(request)
         step = StepRunner(self._turn, number, self._calls, self._model.meter, self._is_taken)
         raw = self._session.state.settings.get("raw_parts") is True
-        answer = await step.run(Reached(self._model.provider, raw), request, client_tools)
-        self._counted = (step.conversation_tokens, len(messages) + 1)
+        answer = await step.run(Reached(self._model.provider, raw), request, planned.client_tools)
+        self._counted = (step.conversation_tokens, len(request.messages) + 1)
         return answer
 
     # What the model gets
 
-    async def _messages(self) -> Sequence[Message]:
-        """The conversation as the log has it now."""
+    async def _planned(self) -> _Planned:
+        """The next call: the conversation as the log has it, the tools and the place as they are now."""
         await self._turn.recorded()
         await catch_up(self._conversation, self._session)
-        return self._conversation.messages()
+        specs, client_tools = self._offered()
+        return _Planned(await self._request(self._conversation.messages(), specs), client_tools)
 
     def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
         """The tools for this step, and which of them clients run."""
@@ -172,13 +179,13 @@ class TurnLoop:
 
     # When it gets too much
 
-    async def _compacted_when_full(self, messages: Sequence[Message]) -> bool:
-        share = self._settings.context.compact_at
-        if share <= 0 or await self._tokens(messages) < self._model.window * share:
+    async def _compacted_when_full(self, request: ModelRequest) -> bool:
+        full = self._model.window * self._settings.context.compact_at
+        if full <= 0 or self._most_tokens(request) < full or await self._tokens(request) < full:
             return False
-        return await self._compact(messages, "threshold")
+        return await self._compact(request, "threshold")
 
-    async def _compact(self, messages: Sequence[Message], reason: str) -> bool:
+    async def _compact(self, request: ModelRequest, reason: str) -> bool:
         compactor = Compactor(
             self._model.provider,
             self._model.name,
@@ -187,21 +194,29 @@ class TurnLoop:
             self._turn.record,
             self._session.ids,
         )
-        tokens = await self._tokens(messages)
+        tokens = await self._tokens(request)
         # Who finds it too long has a smaller window than we know of: at most what it did not take.
         window = min(self._model.window, tokens) if reason == "too_long" else self._model.window
-        done = await compactor.compact(messages, window=window, tokens=tokens, reason=reason, turn=self._turn.turn)
+        done = await compactor.compact(
+            request.messages, window=window, tokens=tokens, reason=reason, turn=self._turn.turn
+        )
         if done:
             self._counted = None
         return done
 
-    async def _tokens(self, messages: Sequence[Message]) -> int:
-        """What a call with these messages costs: by the provider's last count where there is one, else by ours."""
+    async def _tokens(self, request: ModelRequest) -> int:
+        """What a call costs: by the provider's last count where there is one, else by ours."""
         if self._counted is not None:
             tokens, known = self._counted
-            return tokens + await asyncio.to_thread(count_messages, messages[known:])
-        specs, _ = self._offered()
-        return await asyncio.to_thread(count_request, await self._request(messages, specs))
+            return tokens + await asyncio.to_thread(count_messages, request.messages[known:])
+        return await asyncio.to_thread(count_request, request)
+
+    def _most_tokens(self, request: ModelRequest) -> int:
+        """No fewer than ``_tokens``, told from lengths: counting takes longer than all else before a short call."""
+        if self._counted is not None:
+            tokens, known = self._counted
+            return tokens + most_in_messages(request.messages[known:])
+        return most_in_request(request)
 
 
 def disabled_tools(session: SessionLog) -> frozenset[str]:

@@ -48,8 +48,8 @@ class SkillFolders:
         return await asyncio.to_thread(lambda: tuple(self._shelf.with_interfaces(self._shelf.listed(cwd))))
 
     async def in_use(self, cwd: Path) -> tuple[Skill, ...]:
-        """Those of ``skills`` that are switched on."""
-        return tuple(skill for skill in await self.skills(cwd) if skill.enabled)
+        """Those of ``skills`` that are switched on, without what is for UIs: agents ask this before each step."""
+        return await asyncio.to_thread(lambda: tuple(it.skill for it in self._shelf.listed(cwd) if it.skill.enabled))
 
     async def read(self, cwd: Path, name: str) -> SkillContent | None:
         """One of ``skills`` with its text."""

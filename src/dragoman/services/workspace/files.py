@@ -114,7 +114,8 @@ class FileCache(Generic[T]):
         key = (path, tuple(inside))
         kept = self._known(key, path)
         if kept is None:
-            content = read_file(path, most, inside=inside)
+            # Most files that are asked for are not there, and that is told without following where each would lie.
+            content = None if _is_absent(path) else read_file(path, most, inside=inside)
             if content is None:
                 return None
             kept = _Kept(content.identity, _outcome(content.data, most, parse, cut=cut))
@@ -165,6 +166,17 @@ def file_identity(path: Path) -> tuple[int, ...] | None:
         return _identity(path.stat())
     except (OSError, ValueError):
         return None
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether nothing has this name, not even a link that leads nowhere."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False  # it is for whoever reads it to say why not
+    return False
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionResolved, LogWritten, Problem
 from dragoman.hub.session import Session
 from dragoman.hub.turns import TurnContext, TurnFailed
-from dragoman.hub.workspace_config import McpServer, WorkspaceConfigs
+from dragoman.hub.workspace_config import McpServer, WorkspaceConfig, WorkspaceConfigs
 
 from .asking import LONGEST, for_good, question, rule, shown_place
 from .consents import Consents
@@ -92,6 +92,10 @@ class McpServers:
         """What the tools are called that a step was last given."""
         return self._offers.names
 
+    def configure(self, turn: str, config: WorkspaceConfig) -> None:
+        """What the folder's configuration says, for a turn whose beginning has just read it."""
+        self._configured = (turn, config.mcp_servers, config.enable_mcp)
+
     async def find(self, turn: TurnContext, taken: Collection[str]) -> Mapping[str, FoundTool]:
         """See ``ToolFinder``. Waits as ``McpSettings.first_wait`` says, and for what is required."""
         wanted = await self._wanted(turn)
@@ -140,8 +144,8 @@ class McpServers:
         if enabled is False:
             return {}
         if self._configured is None or self._configured[0] != turn.turn:
-            config = await self._configs.read(Path(self._session.state.cwd))
-            self._configured = (turn.turn, config.mcp_servers, config.enable_mcp)
+            self.configure(turn.turn, await self._configs.read(Path(self._session.state.cwd)))
+        assert self._configured is not None
         _, entries, usual = self._configured
         if enabled is not True and not usual:
             return {}
