@@ -68,7 +68,7 @@ def test_a_tail_holds_the_newest_events_within_both_limits(
     tail = Tail(HubLimits(tail_events=events, tail_bytes=octets), start)
     log = [Event(start + n, 0, "e", LogWritten(line="x" * size)) for n, size in enumerate(sizes, 1)]
     for event in log:
-        tail.append(event)
+        tail.append(event, len(encode_fact(event.fact)))
     last = start + len(sizes)
     held = [event for event in log if event.seq >= tail.first]
     assert len(held) <= events
@@ -86,16 +86,17 @@ def test_a_tail_holds_the_newest_events_within_both_limits(
 
 def test_deltas_are_weighed_too() -> None:
     tail = Tail(HubLimits(tail_events=100, tail_bytes=1000), 0)
+    delta = PartDelta(turn="t", part="p", kind="text", text="x" * 200)
     for seq in range(1, 11):
-        tail.append(Event(seq, 0, "e", PartDelta(turn="t", part="p", kind="text", text="x" * 200)))
-    assert tail.first == 9
+        tail.append(Event(seq, 0, "e", delta), len(encode_fact(delta)))
+    assert tail.first == 10 - 1000 // (200 + len(encode_fact(delta))) + 1
 
 
 def test_a_tail_takes_no_event_out_of_order() -> None:
     tail = Tail(HubLimits(), 3)
     for seq in (3, 5):
         with pytest.raises(AssertionError):
-            tail.append(Event(seq, 0, "e", line(0)))
+            tail.append(Event(seq, 0, "e", line(0)), 10)
 
 
 # Cursors

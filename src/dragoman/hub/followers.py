@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .events import Event, PartDelta, encode_fact
+from .events import Event
 
 if TYPE_CHECKING:
     from .limits import HubLimits
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("dragoman.followers")
+
+_BESIDE = 200
+"""Bytes that an event takes in memory beside its fact, about."""
 
 
 class Tail:
@@ -37,15 +40,15 @@ class Tail:
         """The lowest ``seq`` still here (one past the newest when nothing is)."""
         return self._last - len(self._events) + 1
 
-    def append(self, event: Event) -> None:
-        """Add the next event and let go of what is too old."""
+    def append(self, event: Event, encoded: int) -> None:
+        """Add the next event, whose fact is so many bytes as JSON, and let go of what is too old."""
         assert event.seq == self._last + 1
-        size = _weight(event)
-        self._events.append((event, size))
+        events, size = self._events, _BESIDE + encoded
+        events.append((event, size))
         self._bytes += size
         self._last = event.seq
-        while len(self._events) > self._limits.tail_events or self._bytes > self._limits.tail_bytes:
-            self._bytes -= self._events.popleft()[1]
+        while len(events) > self._limits.tail_events or self._bytes > self._limits.tail_bytes:
+            self._bytes -= events.popleft()[1]
 
     def after(self, cursor: int, limit: int) -> list[Event] | None:
         """Up to ``limit`` events after ``cursor``, or None when they lie further back than memory reaches."""
@@ -58,12 +61,6 @@ class Tail:
             newest.reverse()
             return newest
         return [event for event, _ in islice(self._events, skip, skip + limit)]
-
-
-def _weight(event: Event) -> int:
-    """Roughly the bytes an event holds. A delta is weighed without encoding it: there are many."""
-    fact = event.fact
-    return 200 + (len(fact.text) if isinstance(fact, PartDelta) else len(encode_fact(fact)))
 
 
 class Follower:

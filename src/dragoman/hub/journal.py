@@ -72,12 +72,19 @@ class Journal(Protocol):
         Raises ``DataFolderError`` when the store is in use, damaged, foreign or newer than this program.
         """
 
-    def append(self, event: Event, row: SessionRow, *, key: str | None = None) -> None:
+    def append(self, event: Event, row: SessionRow, *, key: str | None = None, encoded: bytes | None = None) -> None:
         """Queue one event of session ``row.session`` and the row that holds after it.
 
-        ``key`` makes the event findable by a client's message id. Order of calls is order on disk. Never refuses:
+        ``key`` makes the event findable by a client's message id; ``encoded`` is the fact as ``encode_fact`` gives it,
+        from who has it at hand. Order of calls is order on disk. Never refuses:
         the caller looks at ``full`` first. Raises ``ValueError`` or ``TypeError`` for what only a mistake of ours can
         bring: a ``seq`` that does not follow, a dropped session, a fact that is no JSON.
+        """
+
+    def append_streamed(self, session: str, event: Event, encoded: bytes) -> None:
+        """Queue one event that changes nothing of its session's row but ``head`` and ``changed_at``.
+
+        As ``append`` with the row that was last given, and those two of the event, would do.
         """
 
     async def read(self, session: str, after: int, limit: int) -> list[Event]:

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from .checkpoints import Checkpoints
 from .clock import Clock, IdSource
 from .errors import Closed, Gone, InvalidRequest, StorageUnavailable, UnknownDecision
-from .events import AnyFact, DecisionResolved, Event, PromptSubmitted, PromptTaken, ToolCalled, TurnStarted
-from .events.nesting import MAX_NESTING, nests_too_deep
+from .events import (
+    STREAMED,
+    AnyFact,
+    DecisionResolved,
+    Event,
+    PromptSubmitted,
+    PromptTaken,
+    ToolCalled,
+    TurnStarted,
+    encode_fact,
+)
+from .events.nesting import MAX_NESTING, may_nest_too_deep, nests_too_deep
 from .followers import Follower, Tail, Watchers
 from .journal import Journal, SessionRow, Snapshot
 from .limits import HubLimits
@@ -25,8 +35,9 @@ from .permissions import Principal, Right
 from .state import SessionState, decode_state, encode_state
 from .tasks import TaskOwner
 
-Tap = Callable[["SessionLog", Event], None]
-"""Told of every event of every session as it becomes durable, on the loop; must return at once."""
+Tap = Callable[["SessionLog", Sequence[Event]], None]
+"""Told of every event of every session as it becomes durable, those of one session that did together in order, on the
+loop; must return at once."""
 
 
 class SessionParts(msgspec.Struct, frozen=True):
@@ -52,7 +63,8 @@ class SessionLog:
         self.journal, self.clock, self.ids = parts.journal, parts.clock, parts.ids
         self.limits, self.tasks = parts.limits, parts.tasks
         self._tail = Tail(parts.limits, state.seq)
-        self._pending: deque[Event] = deque()
+        self._pending: deque[tuple[Event, int]] = deque()
+        """What is not durable yet, each with the bytes of its fact."""
         self._acks: list[tuple[int, asyncio.Future[None]]] = []
         self._keys: dict[str, int] = {}
         self._asking = 0
@@ -160,27 +172,34 @@ class SessionLog:
         """
         if not settling:
             self._check_recordable()
+        if type(fact) in STREAMED:
+            return self._record_streamed(fact)
         if isinstance(fact, DecisionResolved) and fact.decision not in self.state.decisions:
             raise UnknownDecision(fact.decision)
-        if nests_too_deep(fact):
-            raise InvalidRequest(f"{type(fact).__name__} cannot be stored: it nests over {MAX_NESTING} levels deep")
+        encoded = _encoded(fact)
         event = Event(self.head + 1, self.clock.now(), self.journal.epoch, fact)
         key = key_of(fact)
         try:
             self.state.apply(event)
-            self.journal.append(event, self.state.row(), key=key)
+            self.journal.append(event, self.state.row(), key=key, encoded=encoded)
         except Exception as problem:
             self._unfold()
             if isinstance(problem, StorageUnavailable):
                 raise
-            if isinstance(problem, UnicodeEncodeError):
-                text = problem.object[:200]
-                raise InvalidRequest(f"{type(fact).__name__} cannot be stored: {text!r} is not UTF-8") from problem
-            raise InvalidRequest(f"{type(fact).__name__} cannot be stored: {problem}") from problem
-        self._pending.append(event)
+            raise _not_storable(fact, problem) from problem
+        self._pending.append((event, len(encoded)))
         if key is not None:
             self._keys[key] = event.seq
         self._recorded(fact)
+        return event
+
+    def _record_streamed(self, fact: AnyFact) -> Event:
+        """What comes by the thousand: nothing is folded, found or taken back, and no row is made."""
+        encoded = _encoded(fact)
+        event = Event(self.state.seq + 1, self.clock.now(), self.journal.epoch, fact)
+        self.journal.append_streamed(self.id, event, encoded)
+        self.state.move(event)
+        self._pending.append((event, len(encoded)))
         return event
 
     async def durable(self, seq: int, *, limit: float | None = None) -> None:
@@ -210,22 +229,32 @@ class SessionLog:
 
     def committed(self, seq: int) -> None:
         """Called by the registry when everything up to ``seq`` is durable: now others may see it."""
-        fresh: list[Event] = []
-        while self._pending and self._pending[0].seq <= seq:
-            event = self._pending.popleft()
-            self.shown.apply(event)
-            self._tail.append(event)
-            fresh.append(event)
+        fresh = self._show(seq)
         self._wake_acks(seq)
         for event in fresh:
-            self._became_durable(event.fact)
-            for tap in self._taps:
-                tap(self, event)
+            if type(event.fact) not in STREAMED:
+                self._became_durable(event.fact)
+        for tap in self._taps:
+            tap(self, fresh)
         if not self._asking:
             self._keys = {key: at for key, at in self._keys.items() if at > seq}
         self._watchers.tell()
         if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
             self.store_snapshot()
+
+    def _show(self, seq: int) -> list[Event]:
+        """Fold what is durable now into ``shown``, and keep it for those who read along."""
+        pending, shown, tail = self._pending, self.shown, self._tail
+        fresh: list[Event] = []
+        while pending and pending[0][0].seq <= seq:
+            event, size = pending.popleft()
+            if type(event.fact) in STREAMED:
+                shown.move(event)
+            else:
+                shown.apply(event)
+            tail.append(event, size)
+            fresh.append(event)
+        return fresh
 
     def store_snapshot(self) -> None:
         """Keep the shown state on disk, so that the next load is short."""
@@ -236,10 +265,10 @@ class SessionLog:
     # Inside
 
     def _recorded(self, fact: AnyFact) -> None:
-        """A fact was recorded just now."""
+        """A fact was recorded just now; none of ``STREAMED``."""
 
     def _became_durable(self, fact: AnyFact) -> None:
-        """A fact may take effect."""
+        """A fact may take effect; none of ``STREAMED``."""
 
     def _check_recordable(self) -> None:
         if self.journal.full:
@@ -250,7 +279,7 @@ class SessionLog:
     def _unfold(self) -> None:
         """Take back what a fact that could not be appended has done to the state."""
         self.state = decode_state(encode_state(self.shown))
-        for event in self._pending:
+        for event, _ in self._pending:
             self.state.apply(event)
 
     def _wake_acks(self, seq: int) -> None:
@@ -261,6 +290,29 @@ class SessionLog:
             elif not ack.done():
                 ack.set_result(None)
         self._acks = waiting
+
+
+def _encoded(fact: AnyFact) -> bytes:
+    """The fact as it stands on disk. Raises ``InvalidRequest`` for what no disk can hold."""
+    try:
+        encoded = encode_fact(fact)
+    except Exception as problem:
+        if isinstance(problem, RecursionError):
+            raise _too_deep(fact) from problem
+        raise _not_storable(fact, problem) from problem
+    if may_nest_too_deep(encoded) and nests_too_deep(fact):
+        raise _too_deep(fact)
+    return encoded
+
+
+def _too_deep(fact: AnyFact) -> InvalidRequest:
+    return InvalidRequest(f"{type(fact).__name__} cannot be stored: it nests over {MAX_NESTING} levels deep")
+
+
+def _not_storable(fact: AnyFact, problem: Exception) -> InvalidRequest:
+    if isinstance(problem, UnicodeEncodeError):
+        return InvalidRequest(f"{type(fact).__name__} cannot be stored: {problem.object[:200]!r} is not UTF-8")
+    return InvalidRequest(f"{type(fact).__name__} cannot be stored: {problem}")
 
 
 def prompt_key(via: str, by: str, client_message_id: str) -> str:

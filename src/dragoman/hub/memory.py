@@ -77,6 +77,7 @@ class _Head:
 
     queued: int
     dropped: bool
+    row: SessionRow
 
 
 class MemoryJournal:
@@ -144,11 +145,11 @@ class MemoryJournal:
         rows = []
         for log in sorted(self.store.logs.values(), key=lambda log: log.changed):
             row = msgspec.json.decode(log.row, type=SessionRow)
-            self._heads[row.session] = _Head(row.head, log.dropped)
+            self._heads[row.session] = _Head(row.head, log.dropped, row)
             rows.append(row)
         return rows
 
-    def append(self, event: Event, row: SessionRow, *, key: str | None = None) -> None:
+    def append(self, event: Event, row: SessionRow, *, key: str | None = None, encoded: bytes | None = None) -> None:
         self._check_open()
         head = self._heads.get(row.session)
         expected = 1 if head is None else head.queued + 1
@@ -156,19 +157,26 @@ class MemoryJournal:
             raise ValueError(f"session {row.session!r} was dropped")
         if event.seq != expected or row.head != expected or row.dropped_at is not None:
             raise ValueError(f"session {row.session!r} expects seq {expected}, got {event.seq}, head {row.head}")
-        fact, encoded = encode_fact(event.fact), msgspec.json.encode(row)
+        fact = encode_fact(event.fact) if encoded is None else encoded
+        encoded_row = msgspec.json.encode(row)
         if key is not None:
             key.encode()
             self._keys.setdefault((row.session, key), expected)
-        self._heads[row.session] = _Head(expected, dropped=False)
+        self._heads[row.session] = _Head(expected, dropped=False, row=row)
         self._put(
             _Order(
-                lambda: self._apply_event(row.session, event, fact, encoded, key),
+                lambda: self._apply_event(row.session, event, fact, encoded_row, key),
                 size=len(fact),
                 head=(row.session, expected),
                 key=None if key is None else (row.session, key),
             )
         )
+
+    def append_streamed(self, session: str, event: Event, encoded: bytes) -> None:
+        head = self._heads.get(session)
+        if head is None:
+            raise ValueError(f"session {session!r} has no row yet")
+        self.append(event, msgspec.structs.replace(head.row, head=event.seq, changed_at=event.at), encoded=encoded)
 
     async def read(self, session: str, after: int, limit: int) -> list[Event]:
         return await self._read(session, lambda head: range(max(after, 0) + 1, min(max(after, 0) + limit, head) + 1))

@@ -221,11 +221,15 @@ class SessionState(msgspec.Struct):
             unsettled=self.unsettled,
         )
 
-    def apply(self, event: Event) -> None:
-        """Fold one event in. Events must come in order, without a gap."""
+    def move(self, event: Event) -> None:
+        """Take the place of an event whose fact changes nothing else."""
         assert event.seq == self.seq + 1, f"event {event.seq} cannot follow {self.seq}"
         self.seq = event.seq
         self.changed_at = event.at
+
+    def apply(self, event: Event) -> None:
+        """Fold one event in. Events must come in order, without a gap."""
+        self.move(event)
         fold = _FOLDS.get(type(event.fact))
         if fold is not None:
             fold(self, event.fact, event.at)

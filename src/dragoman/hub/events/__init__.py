@@ -37,6 +37,7 @@ from .lifecycle import (
     StateChanged,
 )
 from .stream import (
+    STREAMED,
     Compacted,
     ContextReported,
     LogWritten,
@@ -153,6 +154,7 @@ def decode_fact(data: bytes) -> AnyFact:
 
 
 __all__ = [
+    "STREAMED",
     "AgentExited",
     "AgentStarted",
     "Answer",

@@ -13,8 +13,13 @@ caller: a fact that one can write, another could not write again, or read."""
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
+def may_nest_too_deep(encoded: bytes) -> bool:
+    """Whether a fact, as JSON, has enough brackets for more levels than ``MAX_NESTING``. Asked of every one."""
+    return encoded.count(b"{") + encoded.count(b"[") > MAX_NESTING
+
+
 def nests_too_deep(fact: msgspec.Struct) -> bool:
-    """Whether the fact has more levels than ``MAX_NESTING``. Asked of every fact: most are flat."""
+    """Whether the fact has more levels than ``MAX_NESTING``."""
     if _LEAVES.issuperset(map(type, msgspec.structs.astuple(fact))):
         return False
     level: list[object] = [fact]

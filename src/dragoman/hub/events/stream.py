@@ -75,6 +75,11 @@ class RawPart(Fact, frozen=True, tag="part.raw"):
     sdk_type: str | None = None
 
 
+STREAMED: frozenset[type[Fact]] = frozenset({PartDelta, RawPart})
+"""Facts that only grow what a model says. They change nothing of a session but its place in the log, nothing waits for
+one of them, and there are more of them than of all others: each is to cost as little as can be."""
+
+
 class SourceCited(Fact, frozen=True, tag="part.source"):
     """The model named a source (``source``) or produced a file (``file``)."""
 

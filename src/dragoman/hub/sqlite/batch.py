@@ -11,6 +11,13 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
+from dragoman.hub.journal import SessionRow
+
+encode_row = msgspec.json.Encoder().encode
+"""A session's row as JSON."""
+
 Value = int | str | bytes | None
 """What a statement's parameter may be."""
 
@@ -68,6 +75,25 @@ class Row(NamedTuple):
     row: bytes
 
 
+class MovedRow(NamedTuple):
+    """A row of which only place and time changed since ``base``: encoded once for a batch, not for each of its events.
+
+    Nothing of it can be what no disk holds: ``base`` was encoded when it was given.
+    """
+
+    number: int
+    session: str
+    head: int
+    changed: int
+    base: SessionRow
+    at: int
+
+    def encoded(self) -> Row:
+        """As the row that it stands for."""
+        row = msgspec.structs.replace(self.base, head=self.head, changed_at=self.at)
+        return Row(self.number, self.session, self.head, self.changed, encode_row(row))
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
     """Changes in the order they take effect: everything but ``orders``, then ``orders``.
@@ -80,7 +106,7 @@ class Batch:
     position: int = 0
     epochs: list[Value] = field(default_factory=list)
     events: list[Value] = field(default_factory=list)
-    rows: dict[int, Row] = field(default_factory=dict)
+    rows: dict[int, Row | MovedRow] = field(default_factory=dict)
     keys: list[Value] = field(default_factory=list)
     keyed: list[tuple[str, str]] = field(default_factory=list)
     snapshots: dict[int, tuple[int, bytes]] = field(default_factory=dict)
@@ -88,7 +114,7 @@ class Batch:
     purged: list[int] = field(default_factory=list)
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
-    def add_event(self, row: Row, seq: int, at: int, epoch: int, fact: bytes) -> None:
+    def add_event(self, row: Row | MovedRow, seq: int, at: int, epoch: int, fact: bytes) -> None:
         """One event, at the position of its row's change."""
         self.events += (row.changed, row.number, seq, at, epoch, fact)
         self.rows[row.number] = row
@@ -96,7 +122,7 @@ class Batch:
         self.size += len(fact)
         self.count += 1
 
-    def add_key(self, row: Row, key: str) -> None:
+    def add_key(self, row: Row | MovedRow, key: str) -> None:
         """Make the event that ``row`` came with findable. The first event of a key keeps it."""
         self.keys += (row.number, key, row.head)
         self.keyed.append((row.session, key))
@@ -120,7 +146,8 @@ class Batch:
         """Run all statements, inside a transaction."""
         _EPOCHS.insert(connection, self.epochs)
         _EVENTS.insert(connection, self.events)
-        _ROWS.insert(connection, [value for row in self.rows.values() for value in row])
+        rows = (row.encoded() if isinstance(row, MovedRow) else row for row in self.rows.values())
+        _ROWS.insert(connection, [value for row in rows for value in row])
         _KEYS.insert(connection, self.keys)
         _SNAPSHOTS.insert(connection, [v for number, held in self.snapshots.items() for v in (number, *held)])
         for statement, values in self.orders:

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from dragoman.hub.errors import DataFolderError, StorageUnavailable, UnknownSession
 from dragoman.hub.events import Event, encode_fact
 from dragoman.hub.journal import DurableCallback, SessionRow, Snapshot
 
-from .batch import Batch, Order, Row, bind_order, drop_orders, forget_orders
+from .batch import Batch, MovedRow, Order, Row, bind_order, drop_orders, encode_row, forget_orders
 from .reader import READERS, Readers
 from .schema import SCHEMA, Schema
 from .stored import load
@@ -45,7 +43,6 @@ GIVE_WAY_FOR = 0.00005
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-_encode_row = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -55,6 +52,8 @@ class _Head:
     number: int
     queued: int
     durable: int
+    row: SessionRow
+    """The last one that was given; of what was streamed since it knows neither place nor time."""
     is_dropped: bool = False
 
 
@@ -140,7 +139,7 @@ class SqliteJournal:
         self._epochs.update(stored.epochs)
         self._epoch_numbers.update((epoch, number) for number, epoch in stored.epochs.items())
         for row, number in stored.rows:
-            self._heads[row.session] = _Head(number, row.head, row.head, row.dropped_at is not None)
+            self._heads[row.session] = _Head(number, row.head, row.head, row, row.dropped_at is not None)
         self._writer = Writer(
             stored.connection,
             self._path,
@@ -171,7 +170,7 @@ class SqliteJournal:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def append(self, event: Event, row: SessionRow, *, key: str | None = None) -> None:
+    def append(self, event: Event, row: SessionRow, *, key: str | None = None, encoded: bytes | None = None) -> None:
         writer = self._check_open()
         session = row.session
         head = self._heads.get(session)
@@ -180,18 +179,34 @@ class SqliteJournal:
             raise ValueError(f"session {session!r} was dropped")
         if event.seq != expected or row.head != expected or row.dropped_at is not None:
             raise ValueError(f"session {session!r} expects seq {expected}, got {event.seq}, head {row.head}")
-        fact, encoded = encode_fact(event.fact), _encode_row(row)
+        fact, encoded_row = encode_fact(event.fact) if encoded is None else encoded, encode_row(row)
         epoch = self._epoch_numbers.get(event.epoch) or self._number_epoch(writer, event.epoch)
         if key is not None:
             key.encode()
             self._keys.setdefault((session, key), expected)
         if head is None:
             self._number += 1
-            head = self._heads[session] = _Head(self._number, 0, 0)
-        head.queued = expected
+            head = self._heads[session] = _Head(self._number, 0, 0, row)
+        head.queued, head.row = expected, row
         self._position += 1
-        stored = Row(head.number, session, expected, self._position, encoded)
-        self._count(writer.append(stored, expected, event.at, epoch, fact, key), len(fact))
+        stored = Row(head.number, session, expected, self._position, encoded_row)
+        self._queued(writer, writer.append(stored, expected, event.at, epoch, fact, key), len(fact))
+
+    def append_streamed(self, session: str, event: Event, encoded: bytes) -> None:
+        writer, head = self._check_open(), self._heads.get(session)
+        if head is None or head.is_dropped:
+            raise ValueError(f"session {session!r} {'has no row yet' if head is None else 'was dropped'}")
+        seq = event.seq
+        if seq != head.queued + 1:
+            raise ValueError(f"session {session!r} expects seq {head.queued + 1}, got {seq}")
+        epoch = self._epoch_numbers.get(event.epoch) or self._number_epoch(writer, event.epoch)
+        head.queued = seq
+        self._position += 1
+        moved = MovedRow(head.number, session, seq, self._position, head.row, event.at)
+        self._queued(writer, writer.append(moved, seq, event.at, epoch, encoded, None), len(encoded))
+
+    def _queued(self, writer: Writer, batch: Batch, size: int) -> None:
+        self._count(batch, size)
         if not self._is_waking:
             self._is_waking = True
             self._loop.call_soon(self._wake, writer)
@@ -224,7 +239,7 @@ class SqliteJournal:
             raise UnknownSession(row.session)
         if row.dropped_at is None:
             raise ValueError("a tombstone needs dropped_at")
-        encoded, number = _encode_row(row), head.number
+        encoded, number = encode_row(row), head.number
         self._check_writable()
         head.is_dropped = True
         for queued in [queued for queued in self._keys if queued[0] == row.session]:

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from dragoman.hub.events import (
-    AnyFact,
     DecisionOpened,
     DecisionOutcome,
     DecisionResolved,
@@ -377,6 +376,6 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def tag_of(fact: AnyFact) -> str:
-    """The name of a fact's kind, as it stands on disk."""
-    return str(type(fact).__struct_config__.tag)
+def tag_of(kind: type[Fact]) -> str:
+    """The name of a kind of fact, as it stands on disk."""
+    return str(kind.__struct_config__.tag)

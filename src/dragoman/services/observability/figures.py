@@ -6,7 +6,7 @@ A label takes few values: what somebody else may name (tools, models, agents) is
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -55,13 +55,13 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[tuple[str, ...], list[int]] = msgspec.field(default_factory=dict)
     sums: dict[tuple[str, ...], float] = msgspec.field(default_factory=dict)
 
-    def observe(self, value: float, *labels: str) -> None:
-        """Count one value."""
+    def observe(self, value: float, *labels: str, times: int = 1) -> None:
+        """Count one value, or as many that are equal."""
         counts = self.counts.get(labels)
         if counts is None:
             counts = self.counts[labels] = [0] * (len(self.bounds) + 1)
-        counts[bisect_left(self.bounds, value)] += 1
-        self.sums[labels] = self.sums.get(labels, 0.0) + value
+        counts[bisect_left(self.bounds, value)] += times
+        self.sums[labels] = self.sums.get(labels, 0.0) + value * times
 
 
 Family = Counted | Distribution
@@ -155,10 +155,12 @@ class Figures:
             self._latency,
         )
 
-    def event(self, tag: str, latency: float) -> None:
-        """An event became durable, ``latency`` seconds after it was recorded."""
-        self._events.add(1, tag)
-        self._latency.observe(max(0.0, latency))
+    def recorded(self, tags: Mapping[str, int], times: Mapping[int, int], now: int) -> None:
+        """Events became durable at ``now``: how many of each kind, and of each time they were recorded at (ms)."""
+        for tag, count in tags.items():
+            self._events.add(count, tag)
+        for at, count in times.items():
+            self._latency.observe(max(0.0, (now - at) / 1000), times=count)
 
     def take(self, activity: Activity) -> None:
         """Count one activity."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 
 from dragoman.hub.clock import Clock, SystemClock
-from dragoman.hub.events import Event
+from dragoman.hub.events import STREAMED, Event
 from dragoman.hub.log import SessionLog
 
 from .activity import Activities, tag_of
@@ -53,16 +54,31 @@ class Telemetry:
             longest = self._settings.export.close
             await self._queue.close(longest if limit is None else min(limit, longest))
 
-    def __call__(self, session: SessionLog, event: Event) -> None:
-        """One event became durable. A mistake in here costs figures, not the event."""
+    def __call__(self, session: SessionLog, events: Sequence[Event]) -> None:
+        """Events became durable. A mistake in here costs figures, not the events."""
         try:
-            self._figures.event(tag_of(event.fact), (self._clock.now() - event.at) / 1000)
-            for activity in self._activities.take(session.shown, event):
-                self._figures.take(activity)
-                if self._queue is not None:
-                    self._queue.offer(self._spans.spans(activity))
+            self._figures.recorded(
+                {tag_of(kind): count for kind, count in Counter(type(event.fact) for event in events).items()},
+                Counter(event.at for event in events),
+                self._clock.now(),
+            )
+        except Exception:
+            log.exception("events were not counted")
+        for event in events:
+            if type(event.fact) not in STREAMED:
+                self._fold(session, event)
+
+    def _fold(self, session: SessionLog, event: Event) -> None:
+        try:
+            self._told(session, event)
         except Exception:
             log.exception("an event was not counted")
+
+    def _told(self, session: SessionLog, event: Event) -> None:
+        for activity in self._activities.take(session.shown, event):
+            self._figures.take(activity)
+            if self._queue is not None:
+                self._queue.offer(self._spans.spans(activity))
 
     def families(self) -> Iterable[Family]:
         """All figures, and what is open now. To be called on the loop."""
