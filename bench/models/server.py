@@ -2,12 +2,15 @@
 
 The name of the model says how: ``flood-20000`` says 20,000 deltas as fast as they are taken, ``paced-8000-2000`` says
 8,000 at 2,000 a second, each in a TCP segment of its own. Every delta is an event of its own, and its text is the time
-it was sent (``STAMP`` below). One thread for each connection: a sleeping thread wakes more exactly than an event loop.
+it was sent (``STAMP`` below). ``asked`` says as many words as the newest ``[[deltas:N]]`` of the prompt asks for, as
+fast as they are taken, 16 events to a chunk. One thread for each connection: a sleeping thread wakes more exactly than
+an event loop.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +22,11 @@ STAMP = b"%015d "
 SEGMENT = 16 * 1024
 """Bytes of a flood that are sent at once."""
 
+CHUNK = 16
+"""Events that ``asked`` sends at once."""
+
 _MARK = "@@"
+_ASKED = re.compile(rb"\[\[deltas:(\d+)\]\]")
 Speech = tuple[bytes, bytes, bytes]
 """What comes before the deltas, one delta with ``_MARK`` where its text goes, what comes after them."""
 
@@ -49,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(listed)
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        asked = json.loads(body)
         model = asked.get("model") or self.path.partition("/models/")[2].partition(":")[0]
         speech = next((make for end, make in _APIS.items() if self.path.partition("?")[0].endswith(end)), _gemini)
         self.send_response(200)
@@ -57,10 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         before, delta, after = speech(model)
-        how, count, *rate = model.split("-")
         self._chunk(before)
-        pieces = _flood(delta, int(count)) if how == "flood" else _paced(delta, int(count), int(rate[0]))
-        for piece in pieces:
+        for piece in _pieces(model, delta, body):
             self._chunk(piece)
         self._chunk(after)
         self._chunk(b"")
@@ -70,6 +76,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
         """Not to stderr."""
+
+
+def _pieces(model: str, delta: bytes, body: bytes) -> Iterator[bytes]:
+    """The deltas, as the model's name says."""
+    if model == "asked":
+        return _words(delta, int(_ASKED.findall(body)[-1]))
+    how, count, *rate = model.split("-")
+    return _flood(delta, int(count)) if how == "flood" else _paced(delta, int(count), int(rate[0]))
+
+
+def _words(delta: bytes, count: int) -> Iterator[bytes]:
+    whole, _, rest = delta.partition(_MARK.encode())
+    for start in range(0, count, CHUNK):
+        yield b"".join(
+            b"%bw%03d %b" % (whole, number % 1000, rest) for number in range(start, min(start + CHUNK, count))
+        )
 
 
 def _flood(delta: bytes, count: int) -> Iterator[bytes]:

@@ -58,9 +58,12 @@ class TurnContext:
             raise UnknownTurn(self.turn)
         self.session.record(fact)
 
-    async def recorded(self) -> None:
-        """Wait until everything recorded so far is durable. An agent that produces fast calls it now and then."""
-        await self.session.durable(self.session.head)
+    async def recorded(self, *, but: int = 0) -> None:
+        """Wait until everything recorded so far is durable, ``but`` for so many of the newest events.
+
+        An agent that produces fast calls it now and then, with some left: so it need not stand still for the disk.
+        """
+        await self.session.durable(self.session.head - but)
 
     async def decide(self, opened: DecisionOpened) -> Answer:
         """Open a decision and wait for its answer. Raises ``DecisionClosed`` when it ends without one."""

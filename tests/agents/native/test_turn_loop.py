@@ -17,7 +17,15 @@ from dragoman.agents.native.providers.conversation import (
     ToolMessage,
     UserMessage,
 )
-from dragoman.agents.native.providers.port import CallMade, Finished, PartClosed, PartGrew, PartOpened, StreamEvent
+from dragoman.agents.native.providers.port import (
+    CallMade,
+    Finished,
+    PartClosed,
+    PartGrew,
+    PartOpened,
+    RawReceived,
+    StreamEvent,
+)
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import TurnLimits
 from dragoman.hub.errors import InvalidRequest, NotPermitted
@@ -618,6 +626,8 @@ class Halves(Scripted):
                     PartGrew("a\ud800", "say \ud83d"),
                     PartClosed("a\ud800", {"\udc00": [1]}),
                 ),
+                *(RawReceived({"\ud800": "\udfff"}), PartOpened("c\udfff", "text"), PartGrew("c\udfff", "ascii")),
+                PartClosed("c\udfff"),
                 *(PartOpened("b", "tool_input", "r\ud800"), PartGrew("b", "{}"), PartClosed("b")),
                 CallMade("b", "r\ud800", '{"x":"\ud83d\ude00"}'),
                 Finished("tool_calls", "\ud800", {"id": "\ud800"}),
@@ -629,9 +639,11 @@ class Halves(Scripted):
 
 async def test_half_characters_of_a_model_are_no_failure(tmp_path: Path) -> None:
     async with native_hub(tmp_path, provider=Halves()) as hub:
-        facts = await hub.turn(await hub.session(), "go")
+        facts = await hub.turn(await hub.session(raw_parts=True), "go")
     assert outcome(facts) == "completed"
-    assert [fact.text for fact in of(facts, MessageAdded)] == ["say \N{REPLACEMENT CHARACTER}"]
+    said = ["say \N{REPLACEMENT CHARACTER}", "ascii"]
+    assert [fact.text for fact in of(facts, MessageAdded)] == said
+    assert [fact.raw for fact in of(facts, RawPart)] == [{"\N{REPLACEMENT CHARACTER}": "\N{REPLACEMENT CHARACTER}"}]
     assert of(facts, ToolCalled)[0].input == {"x": "\N{GRINNING FACE}"}
     assert of(facts, ToolEnded)[0].problem.code == "no_such_tool"
 

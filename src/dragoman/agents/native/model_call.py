@@ -131,8 +131,6 @@ class _Promise:
 
     def take(self, event: StreamEvent) -> None:
         """Hold one event to it. Raises ``ProviderFailed``."""
-        if isinstance(event, RawReceived):
-            return
         if self._finished:
             raise self._broken("something came after the end")
         if isinstance(event, PartGrew):
@@ -191,10 +189,12 @@ async def call_model(
         try:
             async with aclosing(provider.stream(request, raw=raw)) as stream:
                 async for event in stream:
-                    shown = shown or _shows(event)
-                    measure.take(event)
-                    promise.take(event)
-                    await on_event(_storable(event))
+                    if not isinstance(event, RawReceived):
+                        shown = shown or _shows(event)
+                        measure.take(event)
+                        promise.take(event)
+                        event = _storable(event)  # noqa: PLW2901
+                    await on_event(event)
                 promise.end()
         except ProviderFailed as failure:
             delay = _delay(failure, tried, limits)
@@ -211,28 +211,34 @@ def _shows(event: StreamEvent) -> bool:
     """Whether something was said. A text that only was announced is none yet."""
     if isinstance(event, PartOpened):
         return event.kind != "text"
-    return not isinstance(event, RawReceived)
+    return True
 
 
 def _storable(event: StreamEvent) -> StreamEvent:
-    """The event without half characters, which a model may spell in JSON and no log can keep."""
+    """The event without half characters, which a model may spell in JSON and no log can keep. ASCII has none.
+
+    Raw ones, of which each comes beside what it says, are for whoever keeps them.
+    """
+    if isinstance(event, PartGrew) and event.text.isascii() and event.part.isascii():
+        return event
     try:
         msgspec.json.encode(event)
     except UnicodeEncodeError:
-        whole = {name: _whole(getattr(event, name)) for name in event.__struct_fields__}
-        return msgspec.structs.replace(event, **whole)
+        fields = {name: whole(getattr(event, name)) for name in event.__struct_fields__}
+        return msgspec.structs.replace(event, **fields)
     except (RecursionError, TypeError, ValueError):
         return event  # what else cannot be kept is for whoever records it
     return event
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
+    """A JSON value without half characters."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_whole(each) for each in value]
+        return [whole(each) for each in value]
     if isinstance(value, dict):
-        return {_whole(name): _whole(each) for name, each in value.items()}
+        return {whole(name): whole(each) for name, each in value.items()}
     return value
 
 

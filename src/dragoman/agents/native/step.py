@@ -34,7 +34,7 @@ from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.turns import TurnContext
 
 from .calls import CallRunner, Done, shown_input
-from .model_call import Answer, call_model
+from .model_call import Answer, call_model, whole
 from .providers.conversation import ModelRequest
 from .providers.port import (
     CallMade,
@@ -51,7 +51,10 @@ from .providers.port import (
 from .usage import Meter
 
 BACKLOG = 512
-"""Events of the stream recorded ahead of the disk before it waits for it."""
+"""Events recorded ahead of the disk before the stream waits for it."""
+
+LOOK_EVERY = 64
+"""Events of the stream between two looks at that: who waited for all of them would stand still each time."""
 
 PARTIAL = "partial"
 """``message.added.kind`` of a text that was cut off: by a cancel, or by its provider."""
@@ -148,24 +151,29 @@ class StepRunner:
     # What the stream says
 
     async def _take(self, event: StreamEvent) -> None:
-        self._told(event)
+        if isinstance(event, PartGrew):
+            self._grew(event)
+        elif isinstance(event, RawReceived):
+            self._raw(event)
+        else:
+            self._told(event)
         self._events += 1
-        if self._events % BACKLOG == 0:
-            await self._turn.recorded()
+        if self._events % LOOK_EVERY == 0:
+            await self._turn.recorded(but=BACKLOG)
+
+    def _grew(self, event: PartGrew) -> None:
+        self._answer.take(event)
+        part, kind = self._ids[event.part], self._answer.kind_of(event.part)
+        self._turn.record(PartDelta(turn=self._turn.turn, part=part, kind=kind, text=event.text))
 
     def _told(self, event: StreamEvent) -> None:
-        if isinstance(event, PartGrew):
-            self._answer.take(event)
-            part, kind = self._ids[event.part], self._answer.kind_of(event.part)
-            self._turn.record(PartDelta(turn=self._turn.turn, part=part, kind=kind, text=event.text))
-        elif isinstance(event, PartOpened):
+        """All but what comes by the thousand."""
+        if isinstance(event, PartOpened):
             self._opened(event)
         elif isinstance(event, PartClosed):
             self._closed(event)
         elif isinstance(event, CallMade):
             self._called(event)
-        elif isinstance(event, RawReceived):
-            self._raw(event)
         elif isinstance(event, ProviderCallEnded):
             self._provider_called(event)
         elif isinstance(event, Cited):
@@ -231,9 +239,19 @@ class StepRunner:
 
     def _raw(self, event: RawReceived) -> None:
         try:
-            self._turn.record(RawPart(turn=self._turn.turn, raw=event.raw, sdk_type=event.sdk_type))
-        except HubError as problem:
-            self._turn.record(RawPart(turn=self._turn.turn, raw={"omitted": str(problem)}, sdk_type=event.sdk_type))
+            self._record_raw(event.raw, event.sdk_type)
+        except HubError:
+            self._raw_mended(event)
+
+    def _raw_mended(self, event: RawReceived) -> None:
+        """One that the log did not take: without half characters, or else why it is not there."""
+        try:
+            self._record_raw(whole(event.raw), event.sdk_type)
+        except (HubError, RecursionError) as problem:
+            self._record_raw({"omitted": str(problem)}, event.sdk_type)
+
+    def _record_raw(self, raw: Json, sdk_type: str | None) -> None:
+        self._turn.record(RawPart(turn=self._turn.turn, raw=raw, sdk_type=sdk_type))
 
     def _retried(self, failure: ProviderFailed, delay: float) -> None:
         self._close_parts()
