@@ -34,6 +34,7 @@ from dragoman.hub.events import (
     ToolEnded,
     TurnEnded,
     TurnStarted,
+    UsageReported,
 )
 from dragoman.hub.state import SessionState, StopSignal, decode_state, encode_state
 
@@ -202,6 +203,15 @@ def test_the_last_message_is_the_assistants_until_history_is_reset() -> None:
     assert after(said, HistoryReset()).status.last_message is None
 
 
+def test_the_reported_model_is_that_of_the_newest_tokens_that_name_one() -> None:
+    named = UsageReported(message="m", model="opus")
+    assert after(UsageReported(message="l", model="haiku"), named, UsageReported(message="n")).reported_model == "opus"
+
+
+def test_every_reset_of_the_conversation_counts() -> None:
+    assert after(HistoryReset(), HistoryReset()).resets == 2
+
+
 def test_every_fact_that_the_checker_counts_moves_the_fold() -> None:
     """A fact type nobody folds is fine; that one was forgotten is not. Whoever adds one decides here."""
     from dragoman.hub.state import _FOLDS
@@ -209,7 +219,7 @@ def test_every_fact_that_the_checker_counts_moves_the_fold() -> None:
     not_folded = {kind.__name__ for kind in get_args(AnyFact) if kind not in _FOLDS}
     assert not_folded == {
         *("HistoryMerged", "StepStarted", "StepEnded", "PartStarted", "PartDelta", "PartEnded", "RawPart"),
-        *("SourceCited", "UsageReported", "Compacted", "ContextReported", "LogWritten", "ToolProgressed"),
+        *("SourceCited", "Compacted", "ContextReported", "LogWritten", "ToolProgressed"),
         *("SubagentStarted", "SubagentEnded", "ClientToolsDeclared", "TodosChanged", "Notified"),
         *("ArtifactStored", "CheckpointRestored"),
     }
