@@ -16,6 +16,7 @@ from dragoman.dialects.coworker.messages import encode
 from dragoman.hub.events import Answer, AnyFact, RawPart, TurnEnded
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
+from dragoman.hub.workspace_config import WorkspaceConfigs
 from tests.agents.native.native_rig import QUICK, NativeHub, native_hub
 from tests.agents.native.providers.played import Play, playing, sse
 from tests.hub.rig import PATIENCE
@@ -76,14 +77,14 @@ def recorded(name: str) -> list[Turn]:
     return list(turns.values())
 
 
-async def replay(turn: Turn, folder: Path, **settings: Any) -> list[Chunk]:
+async def replay(turn: Turn, folder: Path, *, configs: WorkspaceConfigs | None = None, **settings: Any) -> list[Chunk]:
     """The chunks of a turn of ours that met the same provider and the same client, as they are on the wire."""
     async with playing(*_plays(turn)) as server:
         provider = OpenAIResponses(name="openai", base_url=server.url, key=KEY, settings=QUICK)
         skills = KnownSkills()
         skills.add("pdf")
         try:
-            async with native_hub(folder, provider=provider, skills=skills) as hub:
+            async with native_hub(folder, provider=provider, skills=skills, configs=configs) as hub:
                 facts = await _facts(hub, turn, settings)
         finally:
             await provider.close()

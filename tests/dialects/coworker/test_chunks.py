@@ -33,8 +33,7 @@ Shown = tuple[str, Any, Any]
 
 STEP = StepStarted(turn="t", step=1, provider="openai", model="gpt-5.2")
 GOOD = StepEnded(turn="t", step=1, finish_reason="stop", raw_finish_reason="completed")
-NEW_STEP = ("start_step", {"warnings": []}, {"type": "start-step", "warnings": []})
-START = ("start", {}, {"type": "start"})
+START: Shown = ("start", {}, {"type": "start"})
 DENIED = Problem(code="denied", message="Not this one.", source="permissions")
 
 
@@ -92,7 +91,7 @@ def test_places_count_from_0_without_a_gap() -> None:
 
 
 def test_facts_of_other_kinds_and_turns_are_nothing() -> None:
-    others = [STEP, GOOD, RawPart(turn="t", raw=1), ToolCalled(call="c", tool="x", turn="t")]
+    others: list[AnyFact] = [STEP, GOOD, RawPart(turn="t", raw=1), ToolCalled(call="c", tool="x", turn="t")]
     turn = TurnChunks("s", "u", provider="p", model="m")
     assert [chunk for fact in others for chunk in turn.project(fact)] == []
     assert said(LogWritten(line="x", turn="t"), MessageAdded(message="m", role="assistant", text="x", turn="t")) == []
@@ -124,7 +123,8 @@ def test_a_step_that_was_refused_is_only_an_error() -> None:
     problem = Problem(code="provider_unauthorized", message="No.", source="provider", detail={"status": 401})
     failed = StepEnded(turn="t", step=1, finish_reason="error", problem=problem)
     turn = chunks()
-    made = [chunk for fact in (STEP, failed) for chunk in turn.project(fact)] + turn.end("failed", problem)
+    facts: list[AnyFact] = [STEP, failed]
+    made = [chunk for fact in facts for chunk in turn.project(fact)] + turn.end("failed", problem)
     wrong = {"error": {"name": "AI_APICallError", "message": "No.", "code": "provider_unauthorized"}}
     assert shown(made) == [START, ("error", wrong, {"type": "error", **wrong})]
 
@@ -215,7 +215,8 @@ def test_the_turns_tokens_are_those_of_its_steps_and_the_last_report_counts() ->
         UsageReported(message="sub:1", turn="t", input_tokens=1000, output_tokens=1000),
         UsageReported(message="t:2", turn="t", step=2, input_tokens=5, output_tokens=2, cached_tokens=3),
     ]
-    for fact in (STEP, *reports, GOOD):
+    facts: list[AnyFact] = [STEP, *reports, GOOD]
+    for fact in facts:
         turn.project(fact)
     (last,) = turn.end("completed", None)
     assert last.part == {

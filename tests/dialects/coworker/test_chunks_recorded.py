@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.agents.native.mcp.mcp_rig import Configs, demo
+
 from .replaying import FRAMES, Chunk, Turn, recorded, replay
 
 pytestmark = pytest.mark.skipif(not FRAMES.is_dir(), reason="the recordings of the original are not beside this copy")
@@ -55,8 +57,8 @@ SESSIONS = (
     "two_messages_at_once",
     "two_turns_reset",
 )
-"""Not among them: ``turn_failed`` and ``turn_spawn_general``, defects of the original; ``turn_mcp``, whose server is
-another one; ``disconnect_pending_ask``, which has no end."""
+"""Not among them: ``turn_failed`` and ``turn_spawn_general``, defects of the original; ``disconnect_pending_ask``, which
+has no end."""
 
 OWN_WORDS = frozenset(
     {"session_backup", "turn_cat", "turn_control_op", "turn_files", "turn_memory", "turn_outside_scope", "turn_skill"}
@@ -75,6 +77,14 @@ async def test_a_turn_has_the_chunks_that_the_original_sent(name: str, tmp_path:
         made = await replay(turn, folder, mode="all" if name == "turn_yolo" else "accept_edits")
         assert [chunk["index"] for chunk in made] == list(range(len(made)))
         assert compared(made, turn, name) == compared(turn.chunks, turn, name)
+
+
+async def test_a_tool_that_was_found_has_the_chunks_that_the_original_sent(tmp_path: Path) -> None:
+    for turn, enabled in zip(recorded("turn_mcp"), (True, False), strict=True):
+        folder = tmp_path / str(enabled)
+        folder.mkdir()
+        made = await replay(turn, folder, configs=Configs(demo(), enable=enabled), mode="all")
+        assert compared(made, turn, "turn_mcp") == compared(turn.chunks, turn, "turn_mcp")
 
 
 def compared(chunks: list[Chunk], turn: Turn, name: str) -> list[Any]:

@@ -99,10 +99,9 @@ class CallRunner:
         """Where its tools work."""
         return self._place
 
-    def found(self, name: str) -> FoundTool | None:
-        """The tool of this name that was found at run time."""
-        tool = self._tools.get(name)
-        return tool if isinstance(tool, FoundTool) else None
+    def is_found(self, tool: str) -> bool:
+        """Whether the tool of this name was found at run time."""
+        return isinstance(self._tools.get(tool), FoundTool)
 
     def called(self, made: CallMade, caller: Caller = OWN, *, tools: Collection[str]) -> _Call:
         """Record that the call was made; ``run`` follows. ``tools`` are the names that the model was offered."""

@@ -186,16 +186,14 @@ class StepRunner:
         part = self._ids[event.part] = self._unique(event.part)
         if event.by_provider:
             self._began[part] = self._turn.session.clock.monotonic()
-        found = self._calls.found(event.tool) if event.tool in self._offered and not event.by_provider else None
         self._turn.record(
             PartStarted(
                 turn=self._turn.turn,
                 part=part,
                 kind=event.kind,
                 tool=event.tool,
-                title=found.title if found is not None else None,
                 executor="provider" if event.by_provider else None,
-                dynamic=found is not None,
+                dynamic=event.tool in self._offered and self._calls.is_found(event.tool),
                 provider_metadata=event.metadata,
             )
         )

@@ -6,7 +6,7 @@ once it is sure (a step that began, a turn that is finished) is held here until 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -281,7 +281,8 @@ def _result(fact: ToolEnded, call: _Call, said: Metadata | None) -> Spelled:
             metadata=metadata,
         )
     if fact.status == "denied":
-        return parts.tool_output_denied(fact.call, fact.tool, fact.problem and fact.problem.message, metadata)
+        reason = fact.problem.message if fact.problem is not None else None
+        return parts.tool_output_denied(fact.call, fact.tool, reason, metadata)
     return parts.tool_error(
         fact.call,
         fact.tool,

@@ -38,17 +38,12 @@ def _is_fit(value: Json, depth: int) -> bool:
     kind = type(value)
     if kind is str:
         return len(value) <= _SURELY_SHORT or _units(value) <= LONGEST_TEXT
-    if kind is dict:
-        if depth >= DEEPEST or len(value) > MOST_ITEMS:
-            return False
-        value = value.values()
-    elif kind is list:
-        if depth >= DEEPEST or len(value) > MOST_ITEMS:
-            return False
-    else:
-        return _is_fit_number(value) or kind in _LEAVES
+    if kind is not dict and kind is not list:
+        return kind in _LEAVES or _is_fit_number(value)
+    if depth >= DEEPEST or len(value) > MOST_ITEMS:
+        return False
     depth += 1
-    for inner in value:
+    for inner in value.values() if kind is dict else value:
         kind = type(inner)
         if kind is str:
             if len(inner) > _SURELY_SHORT and _units(inner) > LONGEST_TEXT:

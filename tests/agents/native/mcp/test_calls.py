@@ -13,7 +13,7 @@ import uvloop
 from dragoman.agents.native.providers.conversation import ModelRequest, ToolMessage
 from dragoman.agents.native.providers.port import StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
-from dragoman.hub.events import ToolCalled, ToolProgressed
+from dragoman.hub.events import PartStarted, ToolCalled, ToolProgressed
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.tool_offers import ToolOffer
 from tests.agents.native.native_rig import asked, of, outcome, script, settled
@@ -48,6 +48,7 @@ async def test_a_servers_tools_are_there_in_the_first_turn(tmp_path: Path) -> No
         facts = await hub.turn(session, script('call mcp__demo__add {"a": 2, "b": 3}'))
         (call,) = of(facts, ToolCalled)
         assert (call.tool, call.dynamic, call.executor, call.title) == ("mcp__demo__add", True, "server", "demo: add")
+        assert of(facts, PartStarted)[0].dynamic
         (end,) = ends(facts)
         assert (end.status, end.output["content"], end.output["isError"]) == (
             "ok",

@@ -287,9 +287,9 @@ async def test_a_call_that_was_cut_by_the_limit_is_given_as_far_as_it_came() -> 
     assert only(events, Finished)[0].reason == "length"
 
 
-MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": content("Hello")}
-CALL = {"type": "function_call", "id": "fc", "call_id": "c", "name": "read", "arguments": '{"a":1}'}
-THOUGHT = {
+MESSAGE: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant", "content": content("Hello")}
+CALL: dict[str, Any] = {"type": "function_call", "id": "fc", "call_id": "c", "name": "read", "arguments": '{"a":1}'}
+THOUGHT: dict[str, Any] = {
     "type": "reasoning",
     "id": "rs",
     "summary": [{"type": "summary_text", "text": "Hm"}],

@@ -65,7 +65,11 @@ class ResponsesReader:
         events = self._unstreamed() + self._left()
         reason, raw = self._reason(status)
         described = {name: self._response[name] for name in _DESCRIBED if self._response.get(name) is not None}
-        return [*events, _spent(dict_in(self._response, "usage")), Finished(reason, raw, described or None, self._metadata())]
+        return [
+            *events,
+            _spent(dict_in(self._response, "usage")),
+            Finished(reason, raw, described or None, self._metadata()),
+        ]
 
     def _metadata(self) -> Json:
         told = {"response_id": self._response.get("id"), "service_tier": self._response.get("service_tier")}
