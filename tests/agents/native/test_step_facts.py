@@ -29,7 +29,12 @@ from dragoman.hub.events import (
 
 from .native_rig import native_hub, of, outcome
 
-DONE = [PartOpened("q", "text"), PartGrew("q", "Done."), PartClosed("q"), Finished("stop")]
+DONE: list[StreamEvent | ProviderFailed] = [
+    PartOpened("q", "text"),
+    PartGrew("q", "Done."),
+    PartClosed("q"),
+    Finished("stop"),
+]
 
 
 class Playing:

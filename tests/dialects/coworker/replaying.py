@@ -17,12 +17,16 @@ from dragoman.hub.events import Answer, AnyFact, RawPart, TurnEnded
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.hub.workspace_config import WorkspaceConfigs
+from tests.agents.native.mcp.mcp_rig import MCP
 from tests.agents.native.native_rig import QUICK, NativeHub, native_hub
 from tests.agents.native.providers.played import Play, playing, sse
 from tests.hub.rig import PATIENCE
 from tests.hub.workspaces import KnownSkills
 
 FRAMES = Path(__file__).parents[4] / "shared" / "frames" / "coworker"
+
+PATIENT = msgspec.structs.replace(QUICK, mcp=MCP)
+"""Settings under which a turn waits for its servers of tools."""
 
 KEY = "sk-recorded-0123456789"
 
@@ -84,7 +88,7 @@ async def replay(turn: Turn, folder: Path, *, configs: WorkspaceConfigs | None =
         skills = KnownSkills()
         skills.add("pdf")
         try:
-            async with native_hub(folder, provider=provider, skills=skills, configs=configs) as hub:
+            async with native_hub(folder, provider=provider, skills=skills, configs=configs, settings=PATIENT) as hub:
                 facts = await _facts(hub, turn, settings)
         finally:
             await provider.close()

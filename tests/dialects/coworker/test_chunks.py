@@ -37,8 +37,8 @@ START: Shown = ("start", {}, {"type": "start"})
 DENIED = Problem(code="denied", message="Not this one.", source="permissions")
 
 
-def chunks(provider: str = "openai", **more: Any) -> TurnChunks:
-    return TurnChunks("s", "t", provider=provider, model="m", **more)
+def chunks(provider: str = "openai") -> TurnChunks:
+    return TurnChunks("s", "t", provider=provider, model="m")
 
 
 def shown(made: Sequence[ModelStreamChunk]) -> list[Shown]:
@@ -352,13 +352,13 @@ def test_sources_and_files() -> None:
 # Calls
 
 
-CALL = ToolCalled(call="c", tool="bash", input={"command": "ls"}, turn="t")
+GIVEN = {"command": "ls", "timeout": 5}
+CALL = ToolCalled(call="c", tool="bash", input=GIVEN, turn="t")
 INPUT = PartStarted(turn="t", part="c", kind="tool_input", tool="bash", provider_metadata={"item": "fc"})
 ITEM = {"openai": {"itemId": "fc"}}
 
 
 def test_a_call_and_its_result() -> None:
-    given = {"command": "ls"}
     output = {"stdout": "x", "stderr": "", "exitCode": 0}
     made = said(
         INPUT,
@@ -367,7 +367,7 @@ def test_a_call_and_its_result() -> None:
         CALL,
         ToolEnded(call="c", tool="bash", status="ok", output=output, turn="t"),
     )
-    call = {"toolCallId": "c", "toolName": "bash", "input": given, "providerMetadata": ITEM}
+    call = {"toolCallId": "c", "toolName": "bash", "input": GIVEN, "providerMetadata": ITEM}
     result = {"toolCallId": "c", "toolName": "bash", "output": output, "dynamic": False, "providerMetadata": ITEM}
     start = {"id": "c", "toolName": "bash", "dynamic": False}
     assert made == [
@@ -375,7 +375,7 @@ def test_a_call_and_its_result() -> None:
         ("tool_input_delta", {"id": "c", "delta": "{}"}, {"type": "tool-input-delta", "id": "c", "delta": "{}"}),
         ("tool_input_end", {"id": "c"}, {"type": "tool-input-end", "id": "c"}),
         ("tool_call", call, {"type": "tool-call", **call}),
-        ("tool_result", result, {"type": "tool-result", "input": given, **result}),
+        ("tool_result", result, {"type": "tool-result", "input": GIVEN, **result}),
     ]
 
 
@@ -399,7 +399,7 @@ def test_a_call_that_failed_or_was_cut_off_has_an_error(status: Any) -> None:
     ((kind, part, raw),) = ends(CALL, ToolEnded(call="c", tool="bash", status=status, problem=problem, turn="t"))
     wrong = {"name": "Error", "message": "No such file: x"}
     assert (kind, part) == ("tool_error", {"toolCallId": "c", "toolName": "bash", "error": wrong, "dynamic": False})
-    assert raw == {"type": "tool-error", "input": {"command": "ls"}, **part}
+    assert raw == {"type": "tool-error", "input": GIVEN, **part}
 
 
 INVALID = {"no_such_tool": "AI_NoSuchToolError", "invalid_input": "AI_InvalidToolInputError"}
@@ -450,9 +450,9 @@ def test_calls_of_sub_agents_are_no_chunks() -> None:
 
 
 def test_a_call_is_shown_with_what_its_tool_really_got() -> None:
-    turn = chunks(given_input=lambda fact: {**fact.input, "timeout": 120000})
+    turn = chunks()
     given = {"command": "ls", "timeout": 120000}
-    call = turn.project(CALL)[-1]
+    call = turn.project(ToolCalled(call="c", tool="bash", input={"command": "ls"}, turn="t"))[-1]
     (result,) = turn.project(ToolEnded(call="c", tool="bash", status="ok", output="", turn="t"))
     assert (call.part["input"], call.raw_part["input"], result.raw_part["input"]) == (given, given, given)
 

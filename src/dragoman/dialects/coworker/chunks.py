@@ -33,18 +33,16 @@ from . import parts
 from .messages import ModelStreamChunk
 from .metadata import Metadata, metadata_of, thought_metadata
 from .parts import Spelled
+from .tool_lines import given_input
 
 UNKNOWN = "part:"
-"""How ``part.raw.sdk_type`` begins for what is no event of the provider's but a part of a stream that no fact says."""
+"""How ``part.raw.sdk_type`` begins for a part of a stream that no fact says."""
 
 _SUMMARISED = frozenset({"openai", "codex-cli"})
 """Providers that sum up their thoughts, and do not show them."""
 
 _TOO_LONG = "provider_too_long"
 _FAILED = Problem(code="internal", message="the turn failed")
-
-GivenInput = Callable[[ToolCalled], Json]
-"""What a tool was given, with its defaults."""
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -63,14 +61,11 @@ class TurnChunks:
     ``provider`` and ``model`` are the session's; a step says its own. Raises nothing.
     """
 
-    def __init__(
-        self, session: str, turn: str, *, provider: str, model: str, given_input: GivenInput | None = None
-    ) -> None:
+    def __init__(self, session: str, turn: str, *, provider: str, model: str) -> None:
         self._session = session
         self._turn = turn
         self._provider = provider
         self._model = model
-        self._given_input = given_input
         self._index = 0
         self._started = False
         self._over = False
@@ -209,7 +204,7 @@ class TurnChunks:
             return []
         invalid = (fact.problem or _FAILED) if fact.invalid else None
         call = self._calls[fact.call] = _Call(
-            given=fact.input if self._given_input is None else self._given_input(fact),
+            given=given_input(fact),
             dynamic=fact.dynamic or fact.invalid,
             by_provider=fact.executor == "provider",
             invalid=fact.invalid,
