@@ -93,6 +93,22 @@ async def test_a_tool_that_was_found_has_the_chunks_that_the_original_sent(tmp_p
         assert compared(made, turn, "turn_mcp") == compared(turn.chunks, turn, "turn_mcp")
 
 
+async def test_an_answer_that_its_provider_calls_failed_is_an_error(tmp_path: Path) -> None:
+    """Where the original ended as if nothing had been: after three tries, each with its own events."""
+    (turn,) = recorded("turn_failed")
+    made = await replay(turn, tmp_path)
+    assert [chunk["partType"] for chunk in made] == ["start", "start_step", *["raw"] * 9, "error"]
+    assert made[-1]["part"]["error"]["message"] == "model exploded"
+
+
+async def test_the_usual_sub_agent_works(tmp_path: Path) -> None:
+    """Where the original's had no prompt, and its call failed."""
+    (turn,) = recorded("turn_spawn_general")
+    made = await replay(turn, tmp_path)
+    then = ["tool_result" if chunk["partType"] == "tool_error" else chunk["partType"] for chunk in turn.chunks]
+    assert [chunk["partType"] for chunk in made] == then
+
+
 def compared(chunks: list[Chunk], turn: Turn, name: str) -> list[Any]:
     """Chunks without what may differ."""
     kept: list[Any] = []
