@@ -48,6 +48,9 @@ def _is_fit(value: Json, depth: int) -> bool:
         if kind is str:
             if len(inner) > _SURELY_SHORT and _units(inner) > LONGEST_TEXT:
                 return False
+        elif kind is int:
+            if not _LEAST <= inner <= _MOST:
+                return False
         elif kind not in _LEAVES and not _is_fit(inner, depth):
             return False
     return True

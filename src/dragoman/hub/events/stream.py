@@ -70,8 +70,8 @@ class PartEnded(Fact, frozen=True, tag="part.ended"):
 class RawPart(Fact, frozen=True, tag="part.raw"):
     """A provider's own event, sanitised and bounded, for dialects that show it.
 
-    ``sdk_type`` is the event's own type. ``part:NAME`` says that it is no event, but a part of a program's stream that no
-    other fact says.
+    ``sdk_type`` is the event's own type. ``part:NAME`` says that it is no event, but a part of a program's stream that
+    no other fact says.
     """
 
     turn: str
