@@ -36,17 +36,15 @@ def sanitise(value: Json, depth: int = 0) -> Json:
 
 def _is_fit(value: Json, depth: int) -> bool:
     kind = type(value)
-    if kind is str:
-        return len(value) <= _SURELY_SHORT or _units(value) <= LONGEST_TEXT
     if kind is not dict and kind is not list:
-        return kind in _LEAVES or _is_fit_number(value)
+        return _is_fit_text(value) if kind is str else kind in _LEAVES or _is_fit_number(value)
     if depth >= DEEPEST or len(value) > MOST_ITEMS:
         return False
     depth += 1
     for inner in value.values() if kind is dict else value:
         kind = type(inner)
         if kind is str:
-            if len(inner) > _SURELY_SHORT and _units(inner) > LONGEST_TEXT:
+            if len(inner) > _SURELY_SHORT and not _is_fit_text(inner):
                 return False
         elif kind is int:
             if not _LEAST <= inner <= _MOST:
@@ -54,6 +52,10 @@ def _is_fit(value: Json, depth: int) -> bool:
         elif kind not in _LEAVES and not _is_fit(inner, depth):
             return False
     return True
+
+
+def _is_fit_text(text: str) -> bool:
+    return len(text) <= _SURELY_SHORT or _units(text) <= LONGEST_TEXT
 
 
 def _is_fit_number(value: Json) -> bool:

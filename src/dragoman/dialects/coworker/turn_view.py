@@ -7,7 +7,6 @@ from dragoman.hub.events import AnyFact, MessageAdded, Outcome, Problem, StepSta
 from . import messages as wire
 from .chunks import TurnChunks
 from .errors import failure
-from .tool_lines import given_input
 
 _SUMMARISING = ("openai", "codex-cli")
 """Providers whose thoughts are told as summaries."""
@@ -25,7 +24,7 @@ class TurnView:
         self.turn = turn
         self._session = session
         self._provider = provider
-        self._chunks = TurnChunks(session, turn, provider=provider, model=model, given_input=given_input)
+        self._chunks = TurnChunks(session, turn, provider=provider, model=model)
         self._in_steps = False
         self._said: list[str] = []
         self._thought: list[str] = []
