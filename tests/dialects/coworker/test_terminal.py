@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -15,6 +16,9 @@ from websockets.exceptions import InvalidStatus
 from tests.fake_agent.test_launch import Place, Run
 
 Json = dict[str, Any]
+
+LIMIT = 30.0
+"""Seconds for any frame that must come."""
 
 
 class Link:
@@ -30,11 +34,15 @@ class Link:
 
     async def until(self, type_: str, **fields: Any) -> Json:
         """The next frame like that; those before it are kept."""
-        while True:
-            frame: Json = json.loads(await self._socket.recv())
-            self.frames.append(frame)
-            if frame["type"] == type_ and fields.items() <= frame.items():
-                return frame
+        try:
+            async with asyncio.timeout(LIMIT):
+                while True:
+                    frame: Json = json.loads(await self._socket.recv())
+                    self.frames.append(frame)
+                    if frame["type"] == type_ and fields.items() <= frame.items():
+                        return frame
+        except TimeoutError:
+            raise AssertionError(f"no {type_} {fields} after {self.frames[-10:]}") from None
 
     def since(self, first: Json) -> list[str]:
         """The types of what came from this frame on, but for the unasked news of providers."""
