@@ -13,6 +13,7 @@ from dragoman.dialects.coworker.chunks import TurnChunks
 from dragoman.dialects.coworker.messages import ModelStreamChunk, encode
 from dragoman.hub.events import (
     AnyFact,
+    CancelRequested,
     LogWritten,
     MessageAdded,
     Outcome,
@@ -400,6 +401,16 @@ def test_a_call_that_failed_or_was_cut_off_has_an_error(status: Any) -> None:
     wrong = {"name": "Error", "message": "No such file: x"}
     assert (kind, part) == ("tool_error", {"toolCallId": "c", "toolName": "bash", "error": wrong, "dynamic": False})
     assert raw == {"type": "tool-error", "input": GIVEN, **part}
+
+
+def test_what_a_cancel_broke_off_has_no_result_and_what_had_ended_before_has_one() -> None:
+    turn = chunks()
+    for fact in (STEP, RawPart(turn="t", raw=1), CALL):
+        turn.project(fact)
+    assert turn.project(CancelRequested(turn="t", by="local", via="coworker")) == []
+    assert turn.project(ToolEnded(call="c", tool="bash", status="interrupted", turn="t")) == []
+    late = turn.project(ToolEnded(call="c", tool="bash", status="ok", output="done", turn="t"))
+    assert types([*late, *turn.end("cancelled", None)]) == ["tool_result", "abort"]
 
 
 INVALID = {"no_such_tool": "AI_NoSuchToolError", "invalid_input": "AI_InvalidToolInputError"}

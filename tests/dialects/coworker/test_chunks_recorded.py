@@ -115,8 +115,6 @@ def compared(chunks: list[Chunk], turn: Turn, name: str) -> list[Any]:
     results: list[Any] = []
     for chunk in chunks:
         kind, part, raw = chunk["partType"], copy.deepcopy(chunk["part"]), copy.deepcopy(chunk["rawPart"])
-        if turn.cancelled and kind == "tool_error":
-            continue  # that a call was broken off is told here, and was not there
         for said in (part, raw):
             _strip(said, words=name not in OWN_WORDS)
         if kind in ("tool_result", "tool_error"):

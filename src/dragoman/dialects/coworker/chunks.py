@@ -13,6 +13,7 @@ import msgspec
 
 from dragoman.hub.events import (
     AnyFact,
+    CancelRequested,
     Fact,
     Json,
     Outcome,
@@ -76,6 +77,7 @@ class TurnChunks:
         self._grows: dict[str, Metadata | None] = {}
         """What is said with more of a thought, by its part."""
         self._calls: dict[str, _Call] = {}
+        self._cancelled = False
         self._inner: set[str] = set()
         """Calls of sub-agents that have not ended."""
         self._usage: dict[str, UsageReported] = {}
@@ -221,9 +223,13 @@ class TurnChunks:
         )
         return self._say(spelled)
 
+    def _cancel_requested(self, fact: CancelRequested) -> list[ModelStreamChunk]:
+        self._cancelled = self._cancelled or fact.turn == self._turn
+        return []
+
     def _tool_ended(self, fact: ToolEnded) -> list[ModelStreamChunk]:
-        if fact.turn != self._turn:
-            return []
+        if fact.turn != self._turn or (self._cancelled and fact.status == "interrupted"):
+            return []  # what a cancel breaks off is told by the turn's one abort
         if fact.call in self._inner:
             self._inner.discard(fact.call)
             return []
@@ -307,4 +313,5 @@ _READ: dict[type[Fact], Callable[[TurnChunks, Any], list[ModelStreamChunk]]] = {
     UsageReported: TurnChunks._reported,
     ToolCalled: TurnChunks._called,
     ToolEnded: TurnChunks._tool_ended,
+    CancelRequested: TurnChunks._cancel_requested,
 }
