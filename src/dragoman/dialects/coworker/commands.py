@@ -247,15 +247,16 @@ class Commands:
         """Without a first snapshot nothing else is said than why there is none (spec §9)."""
         try:
             await work
-        except CheckpointFailed as problem:
-            state = self._session.state
-            backup = backup_state(state, self._session.checkpoint_folder)
-            why = backup.failure_reason if backup.status == "failed" else f"{failed}: {problem}"
-            self._fail(why or failed, BACKUP)
-        except UnknownCheckpoint as unknown:
-            if failed != "restore failed":
+        except (CheckpointFailed, UnknownCheckpoint) as problem:
+            backup = backup_state(self._session.state, self._session.checkpoint_folder)
+            if backup.status == "failed":
+                self._fail(backup.failure_reason or failed, BACKUP)
+            elif isinstance(problem, CheckpointFailed):
+                self._fail(f"{failed}: {problem}", BACKUP)
+            elif failed == "restore failed":
+                self._fail(f"restore failed: Error: Unknown checkpoint: {problem.checkpoint}", BACKUP)
+            else:
                 raise
-            self._fail(f"restore failed: Error: Unknown checkpoint: {unknown.checkpoint}", BACKUP)
 
     # Harness and observability
 
