@@ -14,7 +14,7 @@ from dragoman.hub.events import Json
 from dragoman.services.observability.harness import HarnessContext
 from dragoman.services.observability.queries import QueryRequest
 
-from .recorded import exchanges
+from .exchanges import exchanges
 from .samples import BLANK, CONTEXT, KEY, METHODS, OAUTH, QUERY, SESSION, VALID, decoded, problem, text
 
 SECRET = "sk-very-secret-0123456789"

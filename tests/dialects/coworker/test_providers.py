@@ -21,8 +21,8 @@ from dragoman.hub.workspace_config import WorkspaceConfig
 from dragoman.services.workspace.configs import LayeredConfigs
 from tests.agents.native.providers.web import models, web
 
+from .exchanges import lines
 from .machine import CLAUDE, CODEX, SECRET, Machine, standing, without_times
-from .recorded import lines
 
 FIVE = ["google", "openai", "anthropic", CODEX, CLAUDE]
 

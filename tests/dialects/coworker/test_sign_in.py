@@ -21,8 +21,8 @@ from tests.agents.native.delegates.codex_rig import Script
 from tests.agents.native.providers.web import web
 from tests.hub.rig import until
 
+from .exchanges import lines
 from .machine import CLAUDE, CODEX, SECRET, Machine, standing, types, without_times
-from .recorded import lines
 
 KEY, OAUTH = "api_key", "oauth_cli"
 CODE = "one-time-code-4711"
