@@ -47,7 +47,8 @@ class Player:
                 yield player
             finally:
                 reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+                with contextlib.suppress(asyncio.CancelledError):
+                    await reading
 
     async def play(self, expected: Sequence[Entry], doing: Doing) -> None:
         """The client's side of ``expected``, which is in canonical form. Raises ``Stuck``."""
@@ -87,6 +88,7 @@ class Player:
         try:
             while True:
                 data = await self._socket.recv()
+                assert isinstance(data, str), "the server speaks in text frames"
                 async with self._news:
                     self.entries.append(Received(json.loads(data)))
                     self._news.notify_all()

@@ -28,7 +28,13 @@ class Running:
 
     @property
     def url(self) -> str:
+        """Where coworker clients connect to."""
         return str(self.ready["url"])
+
+    @property
+    def hub_url(self) -> str:
+        """Where everything of a session can be seen."""
+        return str(self.ready["dialects"]["hub"])
 
 
 @contextlib.asynccontextmanager

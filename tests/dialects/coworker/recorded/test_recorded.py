@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.client.hub import HubClient
+
 from . import stores, worlds
 from .canonical import canonical
 from .compare import problems, unlike
 from .differences import DIFFERENCES, Difference, expected
 from .model import ScriptedModel
-from .player import Player, Stuck
+from .player import LIMIT, Player, Stuck
 from .recorder import SLEEPING, Recorder
 from .recording import FOLDER, SCENARIOS, Entry, Frame, frames, kind, load
 from .script import Script, script
@@ -119,6 +121,9 @@ async def hold(name: str, wanted: Sequence[Entry], told: Script, folder: Path) -
                     await asyncio.gather(player.play(wanted, recorder.do), _let_go(name, player, world))
                 except Stuck as problem:
                     held.problems.append(str(problem))
+                if commands(world.project, *SLEEPING):
+                    held.problems.append("a command is left behind")
+            held.problems += await _settled(server.hub_url)
             held.entries = canonical(player.entries, world.places)
             held.problems += recorder.problems
         held.log = server.log.read_text("utf-8", "replace")
@@ -126,8 +131,6 @@ async def hold(name: str, wanted: Sequence[Entry], told: Script, folder: Path) -
     if model.unused:
         held.problems.append(f"{model.unused} answers of the model were not asked for")
     held.problems += unlike(told.prompts, model.prompts, "the model was told")
-    if commands(world.project, *SLEEPING):
-        held.problems.append("a command is left behind")
     return held
 
 
@@ -136,6 +139,18 @@ async def _let_go(name: str, player: Player, world: worlds.World) -> None:
     if name in worlds.OBSERVED and name.startswith("turn"):
         await player.told("[MCP] Failed")
         world.go.touch()
+
+
+async def _settled(url: str) -> list[str]:
+    """The end of a link ends its session: what it waited for is void, and nothing of it runs (spec 1)."""
+    async with HubClient(url) as client, asyncio.timeout(LIMIT):
+        while True:
+            rows = await client.sessions()
+            seen = [await client.snapshot(row["session"]) for row in rows]
+            left = [session for session in seen if session["turn"] or session["decisions"]]
+            if not left and all(row["status"] == "closed" for row in rows):
+                return [] if rows else ["there was no session"]
+            await asyncio.sleep(0.02)
 
 
 async def _before(world: worlds.World, url: str) -> None:
