@@ -1,0 +1,631 @@
+"""Every flow of the seed's page, over real sockets, in its order of frames; and what the page says beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from dragoman.client.errors import Refused
+
+from .conftest import MakeServer
+from .rig import Coworker, Frame, calls, kinds, raw_link, script, without_stream
+
+AUTO = "session_backup_state auto_checkpoint"
+BEGIN, END = ["user_message", "session_busy true"], [AUTO, "session_busy false"]
+TODOS = [
+    {"content": "Fix auth bug", "status": "in_progress", "activeForm": "Fixing auth bug"},
+    {"content": "Run tests", "status": "pending", "activeForm": "Running tests"},
+]
+
+
+def of(frames: Iterable[Frame], kind: str) -> list[Frame]:
+    return [frame for frame in frames if frame["type"] == kind]
+
+
+def parts(frames: Iterable[Frame]) -> list[str]:
+    """The types of the chunks, those of one part's deltas as one."""
+    told: list[str] = []
+    for chunk in of(frames, "model_stream_chunk"):
+        if not (chunk["partType"].endswith("_delta") and told[-1:] == [chunk["partType"]]):
+            told.append(chunk["partType"])
+    return told
+
+
+# Handshake
+
+
+async def test_a_new_link_is_told_what_the_page_says_and_nothing_is_asked_of_it(served: Coworker) -> None:
+    async with served.client() as link:
+        frames = await link.connected()
+        assert kinds(frames)[:4] == [
+            "server_hello",
+            "session_settings",
+            "observability_status",
+            "provider_auth_methods",
+        ]
+        assert sorted(kinds(frames)[4:]) == ["provider_catalog", "provider_status"]
+        hello = frames[0]
+        assert list(hello) == ["type", "sessionId", "protocolVersion", "capabilities", "config"]
+        assert str(UUID(hello["sessionId"])) == hello["sessionId"]
+        assert (hello["protocolVersion"], hello["capabilities"]) == ("3.0", {"modelStreamChunk": "v1"})
+        assert list(hello["config"]) == ["provider", "model", "workingDirectory", "outputDirectory"]
+        assert hello["config"]["workingDirectory"] == str(served.work)
+        assert (hello["config"]["provider"], hello["config"]["model"]) == ("scripted", "scripted")
+        assert frames[1]["enableMcp"] is True
+        assert frames[2]["enabled"] is False
+        assert frames[2]["observability"]["mode"] == "local_docker"
+
+
+async def test_each_link_has_a_session_of_its_own_and_a_greeting_is_not_answered(served: Coworker) -> None:
+    async with served.client() as one, served.client(name="my-ui") as other:
+        assert one.client.session != other.client.session
+        await other.connected()
+        await other.client.ping()
+        assert kinds(other.frames[other.mark :]) == ["pong"]
+
+
+async def hear(socket: ClientConnection, kind: str) -> Frame:
+    async with asyncio.timeout(10):
+        while (frame := json.loads(await socket.recv()))["type"] != kind:
+            pass
+    return dict(frame)
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+async def test_keepalive(served: Coworker, binary: bool) -> None:
+    async with raw_link(served.url) as socket:
+        session = (await hear(socket, "server_hello"))["sessionId"]
+        ping = json.dumps({"type": "ping", "sessionId": session})
+        await socket.send(ping.encode() if binary else ping)
+        assert await hear(socket, "pong") == {"type": "pong", "sessionId": session}
+        await socket.send('{"type":"ping","sessionId":"another"}')
+        error = await hear(socket, "error")
+        assert error == {
+            "type": "error",
+            "sessionId": session,
+            "message": "Unknown sessionId: another",
+            "code": "unknown_session",
+            "source": "protocol",
+        }
+
+
+# Turns
+
+
+async def test_normal_conversation(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        steps = script(*calls(("todoWrite", {"todos": TODOS})), "think they say hello\nsay Hi! How can I help?")
+        echo = await link.client.say(steps, message_id="abc-123")
+        frames = await link.settled()
+        assert without_stream(frames) == [*BEGIN, "todos", "reasoning", "assistant_message", *END]
+        assert frames[0] == echo
+        assert echo == {
+            "type": "user_message",
+            "sessionId": link.client.session,
+            "text": steps,
+            "clientMessageId": "abc-123",
+        }
+        assert of(frames, "todos")[0]["todos"] == TODOS
+        (thought,) = of(frames, "reasoning")
+        assert (thought["kind"], thought["text"]) == ("reasoning", "they say hello")
+        assert [frame["text"] for frame in of(frames, "assistant_message")] == ["Hi! How can I help?"]
+
+
+async def test_the_stream_of_a_turn_is_whole_and_comes_before_what_sums_it_up(served: Coworker) -> None:
+    async with served.client() as link:
+        frames = await link.turn(script("say first", "think well\nsay Hello there\nusage 10 5"))
+        chunks = of(frames, "model_stream_chunk")
+        assert [chunk["index"] for chunk in chunks] == list(range(len(chunks)))
+        assert len({chunk["turnId"] for chunk in chunks}) == 1
+        assert {(chunk["provider"], chunk["model"]) for chunk in chunks} == {("scripted", "scripted")}
+        assert parts(frames) == [
+            *("start", "start_step", "text_start", "text_delta", "text_end", "finish_step"),
+            "finish",
+        ], "the first answer calls no tool, so it is the last"
+        places = kinds(frames)
+        assert places.index("session_busy true") < places.index("model_stream_chunk start")
+        assert places.index("model_stream_chunk finish") < places.index("assistant_message")
+        text = "".join(chunk["part"]["text"] for chunk in chunks if chunk["partType"] == "text_delta")
+        assert text == of(frames, "assistant_message")[0]["text"] == "first"
+
+
+async def test_only_the_last_step_is_summed_up(served: Coworker) -> None:
+    async with served.client() as link:
+        look = f"think hm\nsay I look\n{calls(('glob', {'pattern': '*'}))[0]}"
+        frames = await link.turn(script(look, "think good\nsay Nothing there"))
+        assert [frame["text"] for frame in of(frames, "assistant_message")] == ["Nothing there"]
+        assert [frame["text"] for frame in of(frames, "reasoning")] == ["good"]
+        first, last = [chunk for chunk in of(frames, "model_stream_chunk") if chunk["partType"] == "finish_step"]
+        assert (first["part"]["finishReason"], last["part"]["finishReason"]) == ("tool-calls", "stop")
+        lines = [frame["line"] for frame in of(frames, "log")]
+        assert lines[0] == 'tool> glob {"pattern":"*"}'
+        assert lines[1].startswith('tool< glob {"count":')
+
+
+async def test_text_of_blanks_is_no_message(served: Coworker) -> None:
+    async with served.client() as link:
+        frames = await link.turn(script("think  \nsay  "))
+        assert without_stream(frames) == [*BEGIN, *END]
+
+
+async def test_command_approval(served: Coworker) -> None:
+    (served.work / "old-builds").mkdir()
+    async with served.client() as link:
+        await link.connected()
+        await link.client.say(
+            script(*calls(("bash", {"command": "rm -rf old-builds"})), "say Done, deleted temp files.")
+        )
+        begin = link.mark
+        asked = await link.next("approval")
+        assert list(asked) == ["type", "sessionId", "requestId", "command", "dangerous", "reasonCode"]
+        assert (asked["command"], asked["dangerous"]) == ("rm -rf old-builds", True)
+        assert asked["reasonCode"] == "matches_dangerous_pattern"
+        await link.client.ping()
+        assert link.client.busy, "the agent waits"
+        assert (served.work / "old-builds").is_dir()
+        link.client.approve(asked["requestId"], approved=True)
+        await link.settled()
+        told = without_stream(link.frames[begin : link.mark])
+        assert told == [*BEGIN, "approval", "pong", "assistant_message", *END]
+        assert not (served.work / "old-builds").exists()
+
+
+async def test_a_denied_command_does_not_run(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        await link.client.say(script(*calls(("bash", {"command": "touch denied.txt"})), "say As you wish."))
+        asked = await link.next("approval")
+        assert (asked["dangerous"], asked["reasonCode"]) == (False, "requires_manual_review")
+        link.client.approve(asked["requestId"], approved=False)
+        frames = await link.settled()
+        assert [frame["text"] for frame in of(frames, "assistant_message")] == ["As you wish."]
+        assert not (served.work / "denied.txt").exists()
+
+
+async def test_harmless_commands_and_edits_are_not_asked_about(served: Coworker) -> None:
+    async with served.client() as link:
+        made = calls(("bash", {"command": "echo hello"}), ("write", {"filePath": "unasked.txt", "content": "x"}))
+        frames = await link.turn(script(*made, "say Done."))
+        assert without_stream(frames) == [*BEGIN, "assistant_message", *END]
+        assert (served.work / "unasked.txt").read_text() == "x"
+
+
+async def test_ask_flow(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        question = {"question": "Which database?", "options": ["PostgreSQL", "MySQL"]}
+        await link.client.say(script(*calls(("ask", question), ("ask", {"question": "Name?"})), "say Thanks."))
+        asked = await link.next("ask")
+        assert list(asked) == ["type", "sessionId", "requestId", "question", "options"]
+        assert (asked["question"], asked["options"]) == (question["question"], question["options"])
+        link.client.answer(asked["requestId"], "PostgreSQL")
+        free = await link.next("ask")
+        assert list(free) == ["type", "sessionId", "requestId", "question"]
+        assert free["requestId"] != asked["requestId"]
+        link.client.answer(free["requestId"], "Zoë")
+        await link.settled()
+        results = [
+            chunk["part"] for chunk in of(link.frames, "model_stream_chunk") if chunk["partType"] == "tool_result"
+        ]
+        assert ["PostgreSQL" in json.dumps(results[0]), "Zo" in json.dumps(results[1])] == [True, True]
+
+
+async def test_an_ask_and_an_approval_may_be_open_at_once_and_end_in_any_order(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        both = "\n".join(calls(("ask", {"question": "Q?"}), ("bash", {"command": "touch both.txt"})))
+        await link.client.say(script(both, "say Both."))
+        begin = link.mark
+        asked, approval = await link.next("ask"), None
+        link.mark = begin
+        approval = await link.next("approval")
+        link.client.answer(approval["requestId"], "an ask's answer is none for it")
+        link.client.approve(asked["requestId"], approved=True)
+        lines = [
+            (await link.next("log", line=_unknown(*wrong)))["line"]
+            for wrong in (("ask", approval), ("approval", asked))
+        ]
+        assert len(lines) == 2
+        link.client.approve(approval["requestId"], approved=True)
+        link.client.answer(asked["requestId"], "42")
+        frames = await link.settled()
+        assert [frame["text"] for frame in of(frames, "assistant_message")] == ["Both."]
+        link.client.answer(asked["requestId"], "again")
+        assert await link.next("log", line=_unknown("ask", asked))
+        assert not of(link.frames, "error")
+
+
+def _unknown(kind: str, prompt: Frame) -> str:
+    return f"[warn] {kind}_response for unknown requestId: {prompt['requestId']}"
+
+
+async def test_cancel_in_flight_turn(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        await link.client.say(script("think about all of it\nsay I begin\nwait"))
+        begin = link.mark
+        await link.next("model_stream_chunk", partType="text_end")
+        assert link.client.busy
+        link.client.cancel()
+        await link.settled()
+        frames = link.frames[begin : link.mark]
+        assert without_stream(frames) == [*BEGIN, *END]
+        assert parts(frames)[-1] == "abort"
+        after = await link.turn(script("say still here"))
+        assert [frame["text"] for frame in of(after, "assistant_message")] == ["still here"]
+
+
+async def test_cancel_ends_open_prompts_and_running_commands_at_once(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        for step, waits in (
+            (calls(("ask", {"question": "Q?"})), "ask"),
+            (calls(("bash", {"command": "touch never.txt"})), "approval"),
+        ):
+            await link.client.say(script(*step, "say no"))
+            prompt = await link.next(waits)
+            link.client.cancel()
+            assert without_stream(await link.settled()) == END
+            link.client.approve(prompt["requestId"], approved=True)
+            assert await link.next("log", line=_unknown("approval", prompt))
+        assert not (served.work / "never.txt").exists()
+        await link.client.say(script(*calls(("bash", {"command": "sleep 30 && touch never.txt"})), "say no"))
+        link.client.approve((await link.next("approval"))["requestId"], approved=True)
+        await link.next("model_stream_chunk", partType="tool_call")
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        link.client.cancel()
+        await link.settled()
+        assert loop.time() - begun < 2.0
+        assert not of(link.frames, "error")
+
+
+async def test_cancel_reset_and_answers_without_a_turn(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        link.client.cancel()
+        await link.client.ping()
+        assert kinds(link.frames[link.mark :]) == ["pong"], "silence"
+        await link.client.reset()
+        assert kinds(link.frames[link.mark + 1 :]) == ["todos", "reset_done"]
+        assert link.frames[link.mark + 1]["todos"] == []
+
+
+async def test_one_message_at_a_time(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        results = await asyncio.gather(
+            link.client.say(script("wait"), message_id="one"),
+            link.client.say("two", message_id="two"),
+            return_exceptions=True,
+        )
+        refused = results[1]
+        assert isinstance(refused, Refused)
+        error = {"type": "error", "sessionId": link.client.session, "message": "Agent is busy"}
+        assert refused.detail == {**error, "code": "busy", "source": "session"}
+        told = without_stream(link.frames[link.mark :])
+        assert told[:3] == [*BEGIN, "error"]
+        for change in (
+            link.client.reset(),
+            link.client.set_model("m"),
+            link.client.checkpoint(),
+            link.client.run("review"),
+        ):
+            with pytest.raises(Refused, match="Agent is busy"):
+                await change
+        assert await link.client.tools(), "questions are answered all the same"
+        link.client.cancel()
+        await link.client.idle(within=10)
+
+
+async def test_a_failed_turn_says_why_and_the_next_one_works(served: Coworker) -> None:
+    async with served.client() as link:
+        frames = await link.turn(script("say so far\nfail unauthorized no such key"))
+        assert without_stream(frames)[-3:] == ["error", *END]
+        (error,) = of(frames, "error")
+        assert "no such key" in error["message"]
+        (chunk,) = [chunk for chunk in of(frames, "model_stream_chunk") if chunk["partType"] == "error"]
+        assert "no such key" in json.dumps(chunk["part"])
+        assert "stack" not in json.dumps(chunk)
+        assert without_stream(await link.turn(script("say fine"))) == [*BEGIN, "assistant_message", *END]
+
+
+async def test_on_a_plain_link_the_same_message_id_is_another_turn(served: Coworker) -> None:
+    async with served.client() as link:
+        for _ in range(2):
+            await link.connected()
+            await link.client.say(script("say once more"), message_id="same")
+            assert without_stream(await link.settled()) == [*BEGIN, "assistant_message", *END]
+
+
+async def test_disconnecting_ends_the_session_and_what_runs_in_it(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.client.say(script(*calls(("ask", {"question": "Q?"})), "say no"))
+        await link.next("ask")
+        session = link.client.session
+    log = await served.whole_log(session)
+    for _ in range(400):
+        if log[-1]["fact"]["type"] == "session.closed":
+            break
+        await asyncio.sleep(0.01)
+        log = await served.whole_log(session)
+    facts = {event["fact"]["type"]: event["fact"] for event in log}
+    assert log[-1]["fact"]["type"] == "session.closed"
+    assert facts["turn.ended"]["outcome"] == "cancelled"
+    assert facts["decision.resolved"]["outcome"] == "cancelled"
+
+
+# Models and providers
+
+
+async def test_model_change(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        config = await link.client.set_model(" gpt-5.2 ", "openai")
+        assert kinds(link.frames[link.mark :]) == ["config_updated"]
+        hello = link.frames[0]["config"]
+        assert config == {**hello, "provider": "openai", "model": "gpt-5.2"}
+        assert await link.client.set_model("made-up") == {**config, "model": "made-up"}
+        with pytest.raises(Refused) as refused:
+            await link.client.set_model("x", "nope")
+        assert (refused.value.code, refused.value.message) == ("validation_failed", "set_model invalid provider: nope")
+
+
+async def test_provider_bootstrap(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        catalog, methods, status = await asyncio.gather(
+            link.client.catalog(), link.client.auth_methods(), link.client.provider_status()
+        )
+        assert sorted(kinds(link.frames[link.mark :])) == [
+            "provider_auth_methods",
+            "provider_catalog",
+            "provider_status",
+        ]
+        ids = ["google", "openai", "anthropic", "codex-cli", "claude-code"]
+        assert [entry["id"] for entry in catalog["all"]] == ids == list(catalog["default"]) == list(methods)
+        assert {entry["defaultModel"] == catalog["default"][entry["id"]] for entry in catalog["all"]} == {True}
+        assert [entry["provider"] for entry in status] == ids
+        assert methods["openai"] == [{"id": "api_key", "type": "api", "label": "API key"}]
+        assert methods["codex-cli"][0] == {
+            "id": "oauth_cli",
+            "type": "oauth",
+            "label": "Sign in with Codex CLI",
+            "oauthMode": "auto",
+        }
+        for entry in status:
+            assert datetime.fromisoformat(entry["checkedAt"]).utcoffset() == timedelta(0)
+        assert status[0] | {"checkedAt": ""} == {
+            "provider": "google",
+            "authorized": False,
+            "verified": False,
+            "mode": "missing",
+            "account": None,
+            "message": "Not connected.",
+            "checkedAt": "",
+        }
+
+
+FAKE_CODEX = """#!/bin/sh
+[ "$1" = login ] || exit 1
+echo open https://auth.example/
+mkdir -p "$HOME/.codex"
+echo '{"tokens":{"access_token":"x","refresh_token":"y"}}' > "$HOME/.codex/auth.json"
+"""
+
+
+async def test_provider_auth_by_oauth(make_server: MakeServer, tmp_path: Path) -> None:
+    codex = tmp_path / "codex"
+    codex.write_text(FAKE_CODEX)
+    codex.chmod(0o755)
+    served = await make_server(codex=str(codex))
+    async with served.client() as link:
+        await link.connected()
+        challenge = await link.client.authorize("codex-cli", "oauth_cli")
+        assert challenge == {
+            "method": "auto",
+            "instructions": "Run Codex CLI sign-in, then continue.",
+            "command": "codex login",
+        }
+        result = await link.client.sign_in("codex-cli", "oauth_cli")
+        assert (result["ok"], result["mode"]) == (True, "oauth")
+        await link.next("provider_auth_result")
+        status = await link.next("provider_status")
+        await link.next("provider_catalog")
+        told = [kind for kind in kinds(link.frames) if kind != "log"]
+        assert told[6:] == ["provider_auth_challenge", "provider_auth_result", "provider_status", "provider_catalog"]
+        assert status["providers"][3]["mode"] == "oauth"
+        lines = [frame["line"] for frame in of(link.frames, "log")]
+        assert lines == [
+            f"[connect codex-cli] [auth] {line}" for line in ("running: codex login", "open https://auth.example/")
+        ]
+
+
+async def test_provider_auth_by_key(make_server: MakeServer) -> None:
+    served = await make_server()
+    async with served.client() as link:
+        await link.connected()
+        result = await link.client.set_key("openai", "  sk-proj-0123456789abcdef  ")
+        assert result == {
+            "type": "provider_auth_result",
+            "sessionId": link.client.session,
+            "provider": "openai",
+            "methodId": "api_key",
+            "ok": True,
+            "mode": "api_key",
+            "message": "Provider key saved.",
+        }
+        await link.next("provider_auth_result")
+        status, catalog = await link.next("provider_status"), await link.next("provider_catalog")
+        assert (status["providers"][1]["authorized"], status["providers"][1]["mode"]) == (True, "api_key")
+        assert catalog["connected"] == ["openai"]
+        with pytest.raises(Refused) as refused:
+            await link.client.authorize("openai", "api_key")
+        assert refused.value.message == 'Auth method "api_key" does not support authorization.'
+        assert (refused.value.code, refused.value.detail["source"]) == ("provider_error", "provider")
+        wrong = await link.client.sign_in("openai", "api_key")
+        assert (wrong["ok"], wrong["message"]) == (False, 'Method "api_key" is not an OAuth method.')
+        assert "mode" not in wrong
+    assert "0123456789abcdef" not in json.dumps(link.frames) + served.log.read_text()
+
+
+# Commands and skills
+
+
+async def test_command_execution(served: Coworker) -> None:
+    (served.work / ".agent").mkdir(exist_ok=True)
+    command = {"greet": {"template": script("say Hello $1 and $2"), "description": "greet people"}}
+    (served.work / ".agent" / "config.json").write_text(json.dumps({"command": command}))
+    async with served.client() as link:
+        await link.connected()
+        commands = {found["name"]: found for found in await link.client.commands()}
+        assert {"init", "review", "greet"} <= commands.keys()
+        assert commands["greet"] == {
+            "name": "greet",
+            "description": "greet people",
+            "source": "command",
+            "hints": ["$1", "$2"],
+        }
+        link.mark = len(link.frames)
+        echo = await link.client.run("GREET", "  Ann 'Bob C'  ", message_id="cm-123")
+        assert (echo["text"], echo["clientMessageId"]) == ("/greet Ann 'Bob C'", "cm-123")
+        frames = await link.settled()
+        assert without_stream(frames) == [*BEGIN, "assistant_message", *END]
+        assert of(frames, "assistant_message")[0]["text"] == "Hello Ann and Bob C"
+        with pytest.raises(Refused) as refused:
+            await link.client.run("nope")
+        assert (refused.value.code, refused.value.message) == ("validation_failed", "Unknown command: nope")
+        assert refused.value.detail["source"] == "session"
+
+
+async def test_skills_are_listed_read_switched_and_deleted(served: Coworker) -> None:
+    folder = served.home / ".cowork" / "skills" / "pdf"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\ndescription: Use for forms\n---\n\n# PDF\nTRIGGERS: pdf, form\n")
+    async with served.client() as link:
+        await link.connected()
+        (skill,) = [skill for skill in await link.client.skills() if skill["name"] == "pdf"]
+        assert skill | {"path": ""} == {
+            "name": "pdf",
+            "path": "",
+            "source": "global",
+            "enabled": True,
+            "triggers": ["pdf", "form"],
+            "description": "Use for forms",
+        }
+        read = await link.client.read_skill(" pdf ")
+        assert (read["skill"], read["content"]) == (skill, "# PDF\nTRIGGERS: pdf, form\n")
+        link.mark = len(link.frames)
+        off = await link.client.disable_skill("pdf")
+        assert [one["enabled"] for one in off if one["name"] == "pdf"] == [False]
+        await link.next("commands")
+        assert kinds(link.frames[link.mark - 2 : link.mark]) == ["skills_list", "commands"]
+        assert (served.home / ".cowork" / "disabled-skills" / "pdf").is_dir()
+        await link.client.enable_skill("pdf")
+        assert "pdf" not in [one["name"] for one in await link.client.delete_skill("pdf")]
+        assert not folder.exists()
+        for problem, change in (
+            ('Skill "pdf" not found.', link.client.read_skill("pdf")),
+            ("Only global skills can be disabled in v1.", link.client.disable_skill("debug")),
+        ):
+            with pytest.raises(Refused) as refused:
+                await change
+            assert (refused.value.code, refused.value.message) == ("validation_failed", problem)
+
+
+# Backups
+
+
+async def test_backup_and_checkpoint_flow(make_server: MakeServer) -> None:
+    served = await make_server()
+    file = served.work / "notes.txt"
+    file.write_text("before")
+    async with served.client() as link:
+        await link.connected()
+        state = await link.client.backup()
+        assert (state["status"], state["sessionId"], state["checkpoints"]) == ("ready", link.client.session, [])
+        assert state["workingDirectory"] == str(served.work)
+        assert state["backupDirectory"] == str(served.home / ".cowork" / "session-backups" / link.client.session)
+        assert state["originalSnapshot"] == {"kind": "directory"}
+        frames = await link.turn(script(*calls(("write", {"filePath": "notes.txt", "content": "after"})), "say Done."))
+        (saved,) = of(frames, "session_backup_state")
+        assert saved["reason"] == "auto_checkpoint"
+        (checkpoint,) = saved["backup"]["checkpoints"]
+        assert (checkpoint["id"], checkpoint["index"], checkpoint["trigger"]) == ("cp-0001", 1, "auto")
+        assert (checkpoint["changed"], checkpoint["patchBytes"] > 0) == (True, True)
+        await link.turn(script(*calls(("write", {"filePath": "notes.txt", "content": "later"})), "say Done."))
+        assert len((await link.client.restore("cp-0001"))["checkpoints"]) == 2
+        assert file.read_text() == "after"
+        await link.client.restore()
+        assert file.read_text() == "before"
+        unchanged = (await link.client.checkpoint())["checkpoints"][-1]
+        assert (unchanged["trigger"], unchanged["changed"]) == ("manual", False)
+        left = (await link.client.delete_checkpoint("cp-0001"))["checkpoints"]
+        assert "cp-0001" not in [one["id"] for one in left]
+        again = (await link.client.checkpoint())["checkpoints"]
+        assert len({one["id"] for one in again}) == len(again), "no id is used twice"
+        assert [frame["reason"] for frame in of(link.frames, "session_backup_state")] == [
+            *("requested", "auto_checkpoint", "auto_checkpoint", "restore", "restore"),
+            *("manual_checkpoint", "delete", "manual_checkpoint"),
+        ]
+        with pytest.raises(Refused) as refused:
+            await link.client.delete_checkpoint("cp-0099")
+        assert (refused.value.code, refused.value.message) == ("validation_failed", "Unknown checkpoint id: cp-0099")
+        with pytest.raises(Refused) as refused:
+            await link.client.restore("cp-0099")
+        assert (refused.value.code, refused.value.detail["source"]) == ("backup_error", "backup")
+        assert file.read_text() == "before"
+
+
+# Observability and harness
+
+
+async def test_harness_context_queries_and_promises(served: Coworker) -> None:
+    async with served.client() as link:
+        await link.connected()
+        assert await link.client.harness_context() is None
+        given: dict[str, Any] = {
+            "runId": " run-01 ",
+            "taskId": " ",
+            "objective": "Improve startup",
+            "acceptanceCriteria": ["startup < 800ms", " "],
+            "constraints": [],
+            "metadata": {"owner": "platform"},
+            "unknown": 1,
+        }
+        kept = await link.client.set_harness_context(given)
+        assert datetime.fromisoformat(kept.pop("updatedAt")).utcoffset() == timedelta(0)
+        assert kept == {
+            "runId": "run-01",
+            "objective": "Improve startup",
+            "acceptanceCriteria": ["startup < 800ms"],
+            "constraints": [],
+            "metadata": {"owner": "platform"},
+        }
+        result = await link.client.query({"queryType": "promql", "query": "up", "fromMs": 1000.7, "toMs": 2000})
+        assert result == {
+            "queryType": "promql",
+            "query": "up",
+            "fromMs": 1000,
+            "toMs": 2000,
+            "status": "error",
+            "data": None,
+            "error": "Observability is disabled for this session.",
+        }
+        check = {"type": "custom", "queryType": "promql", "query": "up", "op": "<=", "threshold": 0, "windowSec": 300}
+        outcome = await link.client.evaluate([{"id": "errors", **check}])
+        assert (outcome["reportOnly"], outcome["strictMode"], outcome["passed"]) == (True, False, False)
+        assert outcome["checks"] == [
+            {"id": "errors", **check, "actual": None, "pass": False, "reason": result["error"]},
+        ]
+        await link.client.set_enable_mcp(enable=False)
+        assert (await link.next("session_settings", enableMcp=False))["enableMcp"] is False
