@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from dragoman.client.coworker import CoworkerClient, CoworkerOptions
 from dragoman.client.errors import ClientError
 from tests.agents.native.native_rig import script
 from tests.faults.process import Served
 
-__all__ = ["Coworker", "Frame", "Heard", "calls", "kinds", "raw_link", "script", "turn_of", "without_stream"]
+__all__ = ["Coworker", "Frame", "Heard", "Relay", "calls", "kinds", "raw_link", "script", "turn_of", "without_stream"]
+
+log = logging.getLogger(__name__)
 
 LIMIT = 20.0
 """Seconds any single condition may take to come true."""
@@ -203,3 +208,56 @@ def _kind(frame: Frame) -> str:
 def calls(*made: tuple[str, Any]) -> Sequence[str]:
     """Steps of a script that call tools, one a step, each with its input."""
     return [f"call {tool} {json.dumps(given)}" for tool, given in made]
+
+
+class Relay:
+    """Passes WebSocket messages on, and cuts each connection after so many of the server's: ``cuts``, one after the
+    other; when they are used up, no more."""
+
+    def __init__(self, url: str, cuts: Sequence[int] = ()) -> None:
+        self.cuts = list(cuts)
+        self.connections = 0
+        self._target = url
+        self._server: Server | None = None
+
+    async def __aenter__(self) -> Relay:
+        self._server = await serve(self._pass_on, "127.0.0.1", 0, compression=None, max_size=None)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        port = next(iter(self._server.sockets)).getsockname()[1]
+        return f"ws://127.0.0.1:{port}/ws"
+
+    async def _pass_on(self, near: ServerConnection) -> None:
+        assert near.request is not None
+        query = near.request.path.partition("?")[2]
+        self.connections += 1
+        left = self.cuts.pop(0) if self.cuts else None
+        async with raw_link(f"{self._target}?{query}" if query else self._target) as far:
+            asked = asyncio.create_task(self._ask(near, far))
+            try:
+                async for data in far:
+                    if left == 0:
+                        break
+                    left = None if left is None else left - 1
+                    await near.send(data)
+            except ConnectionClosed as closed:
+                log.debug("a relayed connection ended: %s", closed)
+            finally:
+                asked.cancel()
+                await asyncio.wait({asked})
+                for end in (near, far):
+                    end.transport.abort()
+
+    async def _ask(self, near: ServerConnection, far: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            async for data in near:
+                await far.send(data)
+            far.transport.abort()

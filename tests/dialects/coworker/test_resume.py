@@ -1,0 +1,334 @@
+"""Beyond the page, for those who ask for it: a session that outlives its link, is joined, and is told exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from dragoman.client.errors import ConnectionLost, Denied
+
+from .conftest import MakeServer
+from .rig import Coworker, Frame, Heard, Relay, calls, kinds, raw_link, script, without_stream
+
+FEATURES = ("resume", "void")
+
+LINK = {
+    *("server_hello", "session_settings", "observability_status", "provider_auth_methods", "provider_catalog"),
+    *("provider_status", "features"),
+}
+"""What a new link is told of itself, and not of the session's log."""
+
+QUESTION = {"question": "Which database?", "options": ["PostgreSQL", "MySQL"]}
+ROUND = script(
+    *calls(("ask", QUESTION), ("bash", {"command": "touch made.txt"})),
+    "think nearly there\nsay All is done",
+)
+"""A turn with an ask, an approval, and all kinds of chunks."""
+
+
+def events(frames: list[Frame]) -> list[Frame]:
+    """What is told of the session's log, deltas of one part joined: the server may join them for a slow link."""
+    told: list[Frame] = []
+    for frame in frames:
+        if frame["type"] in LINK:
+            continue
+        if _goes_on(told[-1:], frame):
+            part = {**frame["part"], **{key: told[-1]["part"][key] + frame["part"][key] for key in _grown(frame)}}
+            told[-1] = {**frame, "part": part, "rawPart": None}
+        else:
+            told.append({**frame, "rawPart": None} if frame["type"] == "model_stream_chunk" else frame)
+    return told
+
+
+def _goes_on(before: list[Frame], frame: Frame) -> bool:
+    if frame["type"] != "model_stream_chunk" or not frame["partType"].endswith("_delta") or not before:
+        return False
+    return all(before[0].get(key) == frame[key] for key in ("turnId", "partType")) and (
+        before[0]["part"]["id"] == frame["part"]["id"]
+    )
+
+
+def _grown(frame: Frame) -> list[str]:
+    return [key for key in ("text", "delta") if key in frame["part"]]
+
+
+async def respond(link: Heard) -> None:
+    """Answer whatever is asked, as long as the test goes on."""
+    answered = 0
+    while True:
+        asked = await link.until(
+            lambda: [frame for frame in link.frames if frame["type"] in ("ask", "approval")][answered:],
+            "a prompt",
+            3600,
+        )
+        for frame in asked:
+            answered += 1
+            if frame["type"] == "ask":
+                link.client.answer(frame["requestId"], "PostgreSQL")
+            else:
+                link.client.approve(frame["requestId"], approved=True)
+
+
+@contextlib.asynccontextmanager
+async def responding(link: Heard) -> AsyncIterator[None]:
+    task = asyncio.create_task(respond(link))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def told_by(served: Coworker, cuts: list[int]) -> tuple[list[Frame], list[Frame], int]:
+    """The events of a turn as a link heard them that was cut, and as one did that was not; how many cuts there were."""
+    async with (
+        Relay(served.url, cuts) as relay,
+        served.client(url=relay.url, features=FEATURES) as link,
+        served.client(session=link.client.session, features=FEATURES) as twin,
+        responding(link),
+    ):
+        await twin.connected()
+        await link.client.say(ROUND)
+        await twin.next("session_busy", busy=False)
+        last = twin.frames[twin.mark - 1]["cursor"]
+        await link.until(lambda: [frame for frame in link.frames if frame.get("cursor") == last], "the last event")
+        await link.client.ping()
+        return events(link.frames), events(twin.frames), relay.connections - 1
+
+
+@pytest.mark.slow
+async def test_a_cut_after_any_frame_of_a_turn_loses_nothing_and_repeats_nothing(served: Coworker) -> None:
+    heard, twin, _ = await told_by(served, [])
+    assert heard == twin
+    count = len(twin) + len(LINK)
+    gate = asyncio.Semaphore(6)
+
+    async def one(cut: int) -> None:
+        async with gate:
+            heard, twin, cuts = await told_by(served, [cut])
+        assert heard == twin, cut
+        assert cuts <= 1
+
+    await asyncio.gather(*(one(cut) for cut in range(1, count + 5)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [7, 9, 13])
+async def test_many_cuts_of_one_turn_lose_nothing_and_repeat_nothing(served: Coworker, every: int) -> None:
+    heard, twin, cuts = await told_by(served, [every] * 8)
+    assert heard == twin
+    assert cuts > 1
+
+
+async def test_the_log_is_told_again_from_any_cursor(served: Coworker) -> None:
+    async with served.client(features=FEATURES) as link, responding(link):
+        await link.client.say(ROUND)
+        await link.next("session_busy", busy=False)
+        await link.client.ping()
+        whole = [frame for frame in events(link.frames) if frame["type"] != "pong"]
+        cursors = [frame["cursor"] for frame in whole if "cursor" in frame]
+        assert cursors == sorted(set(cursors))
+        for after in cursors[::4]:
+            async with served.client(session=link.client.session, features=FEATURES, after=after) as late:
+                await late.until(
+                    lambda late=late: late.frames[-1].get("cursor") == cursors[-1] or after == cursors[-1], "all"
+                )
+                await late.client.ping()
+                told = [frame for frame in events(late.frames) if frame["type"] != "pong"]
+                place = next(place for place, frame in enumerate(whole) if frame.get("cursor") == after)
+                assert told == whole[place + 1 :]
+
+
+async def test_prompts_that_are_open_are_told_to_a_new_link_and_answered_from_there(served: Coworker) -> None:
+    both = "\n".join(calls(("ask", QUESTION), ("bash", {"command": "touch there.txt"})))
+    async with served.client(features=FEATURES) as link:
+        await link.client.say(script(both, "say Both"))
+        asked = await link.next("ask")
+        link.mark = 0
+        approval = await link.next("approval")
+        cursor, session = link.frames[-1].get("cursor", link.client.cursor), link.client.session
+    async with served.client(session=session, features=FEATURES, after=cursor) as late:
+        assert await late.next("session_busy", busy=True)
+        replayed = {frame["requestId"]: frame for frame in (await late.next("ask"), await late.next("approval"))}
+        for prompt in (asked, approval):
+            assert replayed[prompt["requestId"]] == {key: value for key, value in prompt.items() if key != "cursor"}
+        late.client.answer(asked["requestId"], "MySQL")
+        late.client.approve(approval["requestId"], approved=True)
+        await late.next("assistant_message", text="Both")
+        await late.next("session_busy", busy=False)
+        voids = {frame["requestId"]: frame["outcome"] for frame in late.frames if frame["type"] == "prompt_void"}
+        assert voids == {asked["requestId"]: "answered", approval["requestId"]: "answered"}
+
+
+async def closed(served: Coworker, session: str) -> None:
+    async with asyncio.timeout(10):
+        while (await served.asked("GET", f"/sessions/{session}"))["status"] != "closed":
+            await asyncio.sleep(0.02)
+
+
+async def test_a_session_that_nobody_comes_back_to_is_ended(make_server: MakeServer) -> None:
+    served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 0.3\n")
+    async with served.client(features=("resume",)) as link:
+        await link.client.say(script("wait"))
+        session = link.client.session
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    assert (await served.asked("GET", f"/sessions/{session}"))["status"] == "working", "it goes on meanwhile"
+    await closed(served, session)
+    assert loop.time() - begun > 0.2
+    log = await served.whole_log(session)
+    assert [event["fact"]["outcome"] for event in log if event["fact"]["type"] == "turn.ended"] == ["cancelled"]
+
+
+async def test_a_session_is_kept_for_whoever_comes_back_in_time(make_server: MakeServer) -> None:
+    served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 1.0\n")
+    async with Relay(served.url, [12, 8]) as relay, served.client(url=relay.url, features=("resume",)) as link:
+        session = link.client.session
+        for _ in range(2):
+            await link.turn(script("say hello"))
+        await link.until(lambda: link.client.connections >= 3, "two cuts")
+        assert link.client.session == session
+        await asyncio.sleep(0)
+        async with asyncio.timeout(1.5):
+            assert not link.client.busy
+        await link.turn(script("say still here"))
+        assert (await served.asked("GET", f"/sessions/{session}"))["status"] == "idle"
+    await closed(served, session)
+
+
+async def test_a_link_that_joins_sees_all_and_leaves_without_harm(served: Coworker) -> None:
+    async with served.client() as owner:
+        async with served.client(session=owner.client.session) as guest:
+            await guest.connected()
+            assert guest.client.config == owner.client.config
+            await owner.client.say(script("say for both"))
+            await guest.next("assistant_message", text="for both")
+            await owner.next("session_busy", busy=False)
+            await guest.client.say(script("wait"))
+            await owner.next("session_busy", busy=True)
+        await owner.client.ping()
+        assert owner.client.busy, "who left did not end it"
+        owner.client.cancel()
+        await owner.next("session_busy", busy=False)
+        assert not [frame for frame in owner.frames if "cursor" in frame], "a plain link is told no cursor"
+
+
+@pytest.mark.parametrize("kind", ["native", "scripted"])
+async def test_a_session_of_any_kind_can_be_joined(served: Coworker, kind: str) -> None:
+    made = {"kind": kind, "cwd": str(served.work)}
+    session = (await served.asked("POST", "/sessions", made))["session"]
+    async with served.client(session=session, features=FEATURES) as link:
+        assert link.client.session == session
+        await link.connected()
+        await link.client.say(script("say hello") if kind == "native" else "say hello")
+        await link.next("assistant_message", text="hello")
+        await link.next("session_busy", busy=False)
+    row = await served.asked("GET", f"/sessions/{session}")
+    assert row["status"] == "idle", "it was not made by the link, so it stays"
+
+
+@pytest.mark.parametrize("join", [False, True], ids=["resume", "joined"])
+async def test_a_prompt_that_is_sent_twice_is_one_turn_until_the_conversation_is_reset(
+    served: Coworker, join: bool
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        session: dict[str, Any] = {"features": "resume"}
+        if join:
+            owner = await stack.enter_async_context(served.client())
+            session = {"session": owner.client.session}
+        query = "&".join(f"{key}={value}" for key, value in session.items())
+        socket = await stack.enter_async_context(raw_link(f"{served.url}?{query}"))
+        frames: list[Frame] = []
+        hello = await until(socket, frames, "provider_status")
+        say = {
+            "type": "user_message",
+            "sessionId": hello["sessionId"],
+            "text": script("say hi"),
+            "clientMessageId": "m",
+        }
+        await socket.send(json.dumps(say))
+        await until(socket, frames, "session_busy", busy=False)
+        del frames[:]
+        await socket.send(json.dumps(say))
+        ping = json.dumps({"type": "ping", "sessionId": hello["sessionId"]})
+        await socket.send(ping)
+        await until(socket, frames, "pong")
+        echo = {key: value for key, value in frames[0].items() if key != "cursor"}
+        assert (echo, kinds(frames)) == (say, ["user_message", "pong"])
+        await socket.send(json.dumps({"type": "reset", "sessionId": hello["sessionId"]}))
+        await until(socket, frames, "reset_done")
+        del frames[:]
+        await socket.send(json.dumps(say))
+        await until(socket, frames, "session_busy", busy=False)
+        assert "assistant_message" in without_stream(frames), "it is a new turn"
+
+
+async def until(socket: ClientConnection, frames: list[Frame], kind: str, **fields: Any) -> Frame:
+    """Read up to such a frame, and keep what came; returns the frame."""
+    async with asyncio.timeout(10):
+        while True:
+            frames.append(json.loads(await socket.recv()))
+            if frames[-1]["type"] == kind and all(frames[-1].get(key) == value for key, value in fields.items()):
+                return frames[-1]
+
+
+async def test_features_may_be_asked_for_by_the_greeting(served: Coworker) -> None:
+    async with raw_link(served.url) as socket:
+        frames: list[Frame] = []
+        hello = await until(socket, frames, "provider_status")
+        assert frames[0]["capabilities"] == {"modelStreamChunk": "v1"}
+        await socket.send(json.dumps({"type": "client_hello", "client": "ui", "features": ["resume", "void", "other"]}))
+        told = await until(socket, frames, "features")
+        assert list(told) == ["type", "sessionId", "features", "cursor"]
+        assert (told["sessionId"], told["features"]) == (hello["sessionId"], ["resume", "void"])
+        say = {"type": "user_message", "sessionId": hello["sessionId"], "text": script("say hi")}
+        await socket.send(json.dumps(say))
+        end = await until(socket, frames, "session_busy", busy=False)
+        assert list(end)[-1] == "cursor"
+        cursors = [frame["cursor"] for frame in frames if "cursor" in frame]
+        assert cursors == sorted(cursors)
+        assert cursors[0] == told["cursor"]
+    async with served.client(session=hello["sessionId"], features=("resume",), after=end["cursor"]) as again:
+        await again.client.ping()
+
+
+async def test_a_hello_with_features_says_where_the_session_is_read_from(served: Coworker) -> None:
+    async with served.client(features=FEATURES) as link:
+        (hello, *_) = await link.connected()
+        assert list(hello)[-1] == "cursor"
+        assert hello["capabilities"] == {"modelStreamChunk": "v1", "resume": "v1"}
+        assert link.client.resumes
+
+
+@pytest.mark.parametrize("session", ["00000000-0000-4000-8000-000000000000", "nonsense", "%00"])
+async def test_a_session_that_is_not_there_is_refused_for_good(served: Coworker, session: str) -> None:
+    with pytest.raises((Denied, ConnectionLost)):
+        async with served.client(session=session, features=("resume",)):
+            pass
+
+
+async def test_void_prompts_are_told_only_to_whoever_asked(served: Coworker) -> None:
+    async with (
+        served.client() as owner,
+        served.client(session=owner.client.session, features=("void",)) as other,
+    ):
+        await other.connected()
+        for outcome in ("answered", "cancelled"):
+            await owner.client.say(script(*calls(("ask", QUESTION)), "say ok"))
+            asked = await owner.next("ask")
+            assert (await other.next("ask"))["requestId"] == asked["requestId"]
+            if outcome == "answered":
+                owner.client.answer(asked["requestId"], "MySQL")
+            else:
+                owner.client.cancel()
+            void = await other.next("prompt_void")
+            assert (void["requestId"], void["outcome"]) == (asked["requestId"], outcome)
+            await owner.next("session_busy", busy=False)
+        assert "prompt_void" not in kinds(owner.frames)
