@@ -60,15 +60,15 @@ def _grown(frame: Frame) -> list[str]:
 
 async def respond(link: Heard) -> None:
     """Answer whatever is asked, as long as the test goes on."""
-    answered = 0
+    answered: set[str] = set()
+
+    def asked() -> list[Frame]:
+        prompts = [frame for frame in link.frames if frame["type"] in ("ask", "approval")]
+        return [frame for frame in prompts if frame["requestId"] not in answered]
+
     while True:
-        asked = await link.until(
-            lambda: [frame for frame in link.frames if frame["type"] in ("ask", "approval")][answered:],
-            "a prompt",
-            3600,
-        )
-        for frame in asked:
-            answered += 1
+        for frame in await link.until(asked, "a prompt", 3600):
+            answered.add(frame["requestId"])
             if frame["type"] == "ask":
                 link.client.answer(frame["requestId"], "PostgreSQL")
             else:
@@ -137,9 +137,7 @@ async def test_the_log_is_told_again_from_any_cursor(served: Coworker) -> None:
         assert cursors == sorted(set(cursors))
         for after in cursors[::4]:
             async with served.client(session=link.client.session, features=FEATURES, after=after) as late:
-                await late.until(
-                    lambda late=late: late.frames[-1].get("cursor") == cursors[-1] or after == cursors[-1], "all"
-                )
+                await (late.next("session_busy", busy=False) if after < cursors[-1] else late.connected())
                 await late.client.ping()
                 told = [frame for frame in events(late.frames) if frame["type"] != "pong"]
                 place = next(place for place, frame in enumerate(whole) if frame.get("cursor") == after)

@@ -73,5 +73,5 @@ async def test_a_foreign_origin_is_refused(served: Coworker, origin: str) -> Non
 
 
 async def test_the_servers_own_origin_may_open_a_socket(served: Coworker) -> None:
-    async with raw_link(served.url, origin=f"http://127.0.0.1:{served.ready['port']}") as socket:  # type: ignore[arg-type]
+    async with raw_link(served.url, origin=f"http://127.0.0.1:{served.ready['port']}") as socket:
         assert json.loads(await socket.recv())["type"] == "server_hello"
