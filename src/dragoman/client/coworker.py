@@ -231,8 +231,8 @@ class CoworkerClient(CoworkerAsking):
             self._connection.send(Request({"type": "client_hello", "client": self._name}))
         return known
 
-    async def on_frame(self, frame: Message, *, answers: bool) -> None:
-        """A frame came. Nothing more is read until this returns."""
+    def on_frame(self, frame: Message, *, answers: bool) -> None:
+        """A frame came; ``answers``: somebody waited for it."""
         new = self._is_new(frame, answers=answers)
         if frame["type"] in ("ask", "approval") and not new:
             self._answer_again(frame["requestId"])
@@ -240,12 +240,14 @@ class CoworkerClient(CoworkerAsking):
             self.busy = frame["busy"]
         elif frame["type"] == "config_updated":
             self.config = frame["config"]
-        most = self.options.frame_backlog
-        if new and most:
+        if new and self.options.frame_backlog:
             self._frames.append(frame)
         self._tell()
-        if len(self._frames) > most:
-            await self._until(lambda: len(self._frames) <= most)
+
+    async def room(self) -> None:
+        """Wait until there is room for more frames: until then nothing is read."""
+        if len(self._frames) > self.options.frame_backlog:
+            await self._until(lambda: len(self._frames) <= self.options.frame_backlog)
 
     def on_cut(self) -> bool:
         """There is no connection any more; returns whether another one is to be tried."""

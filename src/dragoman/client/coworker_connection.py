@@ -86,8 +86,11 @@ class Owner(Protocol):
     def on_hello(self, hello: Message) -> bool:
         """There is a connection; returns whether it has the session that the one before had."""
 
-    async def on_frame(self, frame: Message, *, answers: bool) -> None:
-        """A frame came; ``answers``: somebody waited for it. Nothing more is read until this returns."""
+    def on_frame(self, frame: Message, *, answers: bool) -> None:
+        """A frame came; ``answers``: somebody waited for it."""
+
+    async def room(self) -> None:
+        """Wait until there is room for more frames: until then nothing is read."""
 
     def on_cut(self) -> bool:
         """There is no connection any more; returns whether another one is to be tried."""
@@ -211,7 +214,7 @@ class Connection:
         writing = asyncio.get_running_loop().create_task(self._write(socket), name="coworker client writes")
         try:
             self._joined(hello)
-            await self._owner.on_frame(hello, answers=False)
+            self._owner.on_frame(hello, answers=False)
             await self._read(socket)
         finally:
             self.connected = False
@@ -262,27 +265,23 @@ class Connection:
                     await socket.send(json.dumps({"type": message["type"], "sessionId": self.session, **message}))
 
     async def _received(self, frame: Message) -> None:
-        answers = self._settle(frame, Request.is_answer, lambda found: found.set_result(frame))
-        if not answers:
-            refusal = Refused(str(frame.get("code")), str(frame.get("message")), frame)
-            answers = self._settle(frame, Request.is_refusal, lambda found: found.set_exception(refusal))
-        await self._owner.on_frame(frame, answers=answers)
+        """Hand it over first, and then give it to who waits for it: so an answer is never seen before its frame."""
+        answered = self._take(lambda request: request.is_answer(frame))
+        refused = None if answered is not None else self._take(lambda request: request.is_refusal(frame))
+        self._owner.on_frame(frame, answers=answered is not None or refused is not None)
+        if answered is not None and not answered.done():
+            answered.set_result(frame)
+        if refused is not None and not refused.done():
+            refused.set_exception(Refused(frame["code"], frame["message"], frame))
+        await self._owner.room()
 
-    def _settle(
-        self,
-        frame: Message,
-        is_for: Callable[[Request, Message], bool],
-        settle: Callable[[asyncio.Future[Message]], None],
-    ) -> bool:
-        """Give the frame to the oldest request that it is for."""
-        for waiting in self._unanswered:
-            if is_for(waiting.request, frame):
-                self._unanswered.remove(waiting)
-                assert waiting.answer is not None
-                if not waiting.answer.done():
-                    settle(waiting.answer)
-                return True
-        return False
+    def _take(self, is_for: Callable[[Request], bool]) -> asyncio.Future[Message] | None:
+        """What the oldest such request waits with; it waits no longer."""
+        waiting = next((waiting for waiting in self._unanswered if is_for(waiting.request)), None)
+        if waiting is None:
+            return None
+        self._unanswered.remove(waiting)
+        return waiting.answer
 
     def _end(self, error: ClientError) -> None:
         if self.final is None:

@@ -82,6 +82,12 @@ class Coworker(Served):
                 await reading
                 heard.check()
 
+    async def closed(self, session: str) -> None:
+        """Wait until that session is closed."""
+        async with asyncio.timeout(LIMIT):
+            while (await self.asked("GET", f"/sessions/{session}"))["status"] != "closed":
+                await asyncio.sleep(0.02)
+
     def memory(self) -> int:
         """Resident bytes."""
         text = Path(f"/proc/{self.pid}/status").read_text()

@@ -165,12 +165,6 @@ async def test_prompts_that_are_open_are_told_to_a_new_link_and_answered_from_th
         assert voids == {asked["requestId"]: "answered", approval["requestId"]: "answered"}
 
 
-async def closed(served: Coworker, session: str) -> None:
-    async with asyncio.timeout(10):
-        while (await served.asked("GET", f"/sessions/{session}"))["status"] != "closed":
-            await asyncio.sleep(0.02)
-
-
 async def test_a_session_that_nobody_comes_back_to_is_ended(make_server: MakeServer) -> None:
     served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 0.3\n")
     async with served.client(features=("resume",)) as link:
@@ -179,7 +173,7 @@ async def test_a_session_that_nobody_comes_back_to_is_ended(make_server: MakeSer
     loop = asyncio.get_running_loop()
     begun = loop.time()
     assert (await served.asked("GET", f"/sessions/{session}"))["status"] == "working", "it goes on meanwhile"
-    await closed(served, session)
+    await served.closed(session)
     assert loop.time() - begun > 0.2
     log = await served.whole_log(session)
     assert [event["fact"]["outcome"] for event in log if event["fact"]["type"] == "turn.ended"] == ["cancelled"]
@@ -198,7 +192,7 @@ async def test_a_session_is_kept_for_whoever_comes_back_in_time(make_server: Mak
             assert not link.client.busy
         await link.turn(script("say still here"))
         assert (await served.asked("GET", f"/sessions/{session}"))["status"] == "idle"
-    await closed(served, session)
+    await served.closed(session)
 
 
 async def test_a_link_that_joins_sees_all_and_leaves_without_harm(served: Coworker) -> None:
