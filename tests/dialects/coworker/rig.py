@@ -263,7 +263,10 @@ class Relay:
                     end.transport.abort()
 
     async def _ask(self, near: ServerConnection, far: ClientConnection) -> None:
-        with contextlib.suppress(ConnectionClosed):
+        try:
             async for data in near:
                 await far.send(data)
+        except ConnectionClosed as closed:
+            log.debug("a relayed connection ended: %s", closed)
+        finally:
             far.transport.abort()
