@@ -382,3 +382,23 @@ def test_frames_of_an_event_that_is_told_again_in_another_connection_are_known()
     assert [place.is_new(frame) for frame in (log, log, log, {**log, "cursor": 4})] == [False, False, False, True]
     assert place.received == 4
     assert not place.is_new({**log, "cursor": 4})
+
+
+async def test_the_second_echo_of_a_prompt_that_was_sent_twice_is_not_handed_over() -> None:
+    """Whichever of the two comes first, the one of the log, which has a cursor, or that of the repeated request."""
+    echo = {"type": "user_message", "sessionId": "s1", "text": "go", "clientMessageId": "c1"}
+    told = {**echo, "cursor": 2}
+    end = {"type": "log", "sessionId": "s1", "line": "end", "cursor": 3}
+
+    async def talk(served: Served) -> None:
+        await served.tell(hello("s1", cursor=1))
+        await served.hear("user_message")
+        if served.number == 1:
+            await served.cut()
+        else:
+            await served.tell(*order, end)
+
+    for order in ([echo, told], [told, echo]):
+        async with server(talk) as url, CoworkerClient(url, features=("resume",), options=QUICK) as client:
+            await client.say("go", message_id="c1")
+            assert await first(client, 2) == [told, end]

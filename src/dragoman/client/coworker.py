@@ -266,9 +266,11 @@ class CoworkerClient(CoworkerAsking):
     def _is_new(self, frame: Message, *, answers: bool) -> bool:
         if frame["type"] == "pong":
             return answers  # else it is that of a heartbeat
-        if "cursor" in frame or not answers:
+        if "cursor" in frame:
             return self._place.is_new(frame)
-        return frame["type"] != "user_message" or not self.resumes  # a second echo: its event is told too
+        if frame["type"] == "user_message" and self.resumes:
+            return False  # the echo of a prompt that was sent twice: its event is told too
+        return answers or self._place.is_new(frame)
 
     def _tell(self) -> None:
         for watcher in self._watchers:
