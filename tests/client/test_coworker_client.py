@@ -384,11 +384,12 @@ def test_frames_of_an_event_that_is_told_again_in_another_connection_are_known()
     assert not place.is_new({**log, "cursor": 4})
 
 
-async def test_the_second_echo_of_a_prompt_that_was_sent_twice_is_not_handed_over() -> None:
-    """Whichever of the two comes first, the one of the log, which has a cursor, or that of the repeated request."""
-    echo = {"type": "user_message", "sessionId": "s1", "text": "go", "clientMessageId": "c1"}
-    told = {**echo, "cursor": 2}
-    end = {"type": "log", "sessionId": "s1", "line": "end", "cursor": 3}
+@pytest.mark.parametrize("first_of_two", ["of the log", "of the repeated request"])
+async def test_the_second_echo_of_a_prompt_that_was_sent_twice_is_not_handed_over(first_of_two: str) -> None:
+    """That of the log has a cursor, the other one has none."""
+    echo: Message = {"type": "user_message", "sessionId": "s1", "text": "go", "clientMessageId": "c1"}
+    told: Message = {**echo, "cursor": 2}
+    end: Message = {"type": "log", "sessionId": "s1", "line": "end", "cursor": 3}
 
     async def talk(served: Served) -> None:
         await served.tell(hello("s1", cursor=1))
@@ -396,9 +397,8 @@ async def test_the_second_echo_of_a_prompt_that_was_sent_twice_is_not_handed_ove
         if served.number == 1:
             await served.cut()
         else:
-            await served.tell(*order, end)
+            await served.tell(*([told, echo] if first_of_two == "of the log" else [echo, told]), end)
 
-    for order in ([echo, told], [told, echo]):
-        async with server(talk) as url, CoworkerClient(url, features=("resume",), options=QUICK) as client:
-            await client.say("go", message_id="c1")
-            assert await first(client, 2) == [told, end]
+    async with server(talk) as url, CoworkerClient(url, features=("resume",), options=QUICK) as client:
+        await client.say("go", message_id="c1")
+        assert await first(client, 2) == [told, end]
