@@ -223,7 +223,7 @@ class Relay:
     def __init__(self, url: str, cuts: Sequence[int] = ()) -> None:
         self.cuts = list(cuts)
         self.connections = 0
-        self._target = url
+        self.target = url
         self._server: Server | None = None
 
     async def __aenter__(self) -> Relay:
@@ -246,7 +246,7 @@ class Relay:
         query = near.request.path.partition("?")[2]
         self.connections += 1
         left = self.cuts.pop(0) if self.cuts else None
-        async with raw_link(f"{self._target}?{query}" if query else self._target) as far:
+        async with raw_link(f"{self.target}?{query}" if query else self.target) as far:
             asked = asyncio.create_task(self._ask(near, far))
             try:
                 async for data in far:

@@ -185,16 +185,48 @@ async def test_a_session_is_kept_for_whoever_comes_back_in_time(make_server: Mak
     served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 1.0\n")
     async with Relay(served.url, [12, 8]) as relay, served.client(url=relay.url, features=("resume",)) as link:
         session = link.client.session
-        for _ in range(2):
-            await link.turn(script("say hello"))
-        await link.until(lambda: link.client.connections >= 3, "two cuts")
-        assert link.client.session == session
-        await asyncio.sleep(0)
-        async with asyncio.timeout(1.5):
-            assert not link.client.busy
-        await link.turn(script("say still here"))
+        for number in range(3):
+            await link.turn(script(f"say hello {number}"))
+        assert (link.client.connections, link.client.session) == (3, session)
+        said = [frame["text"] for frame in link.frames if frame["type"] == "assistant_message"]
+        assert said == ["hello 0", "hello 1", "hello 2"]
+    await served.closed(session)
+
+
+@pytest.mark.parametrize("features", [(), ("resume",)], ids=["plain", "resume"])
+async def test_a_session_whose_maker_left_lives_as_long_as_somebody_views_it(
+    make_server: MakeServer, features: tuple[str, ...]
+) -> None:
+    served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 0.2\n")
+    async with contextlib.AsyncExitStack() as stack:
+        async with served.client(features=features) as maker:
+            session = maker.client.session
+            guest = await stack.enter_async_context(served.client(session=session))
+        async with served.client(session=session):
+            await guest.connected()
+        frames = await guest.turn(script("say still here"))
+        assert "assistant_message" in kinds(frames)
         assert (await served.asked("GET", f"/sessions/{session}"))["status"] == "idle"
     await served.closed(session)
+
+
+async def test_a_session_is_told_on_after_the_server_was_lost(make_server: MakeServer) -> None:
+    """Invariant 6: what ran is over, and said to be; the client that comes back has its session, and goes on."""
+    served = await make_server()
+    async with Relay(served.url) as relay, served.client(url=relay.url, features=FEATURES) as link:
+        await link.client.say(script(*calls(("ask", QUESTION)), "say no"))
+        asked = await link.next("ask")
+        session = link.client.session
+        served.kill()
+        await served.start()
+        relay.target = served.url
+        await link.next("prompt_void", requestId=asked["requestId"], outcome="cancelled")
+        await link.next("session_busy", busy=False)
+        frames = await link.turn(script("say here again"))
+        assert [frame["text"] for frame in frames if frame["type"] == "assistant_message"] == ["here again"]
+        assert link.client.session == session
+        cursors = [frame["cursor"] for frame in link.frames[1:] if "cursor" in frame and frame["type"] not in LINK]
+        assert cursors == sorted(set(cursors))
 
 
 async def test_a_link_that_joins_sees_all_and_leaves_without_harm(served: Coworker) -> None:
