@@ -289,7 +289,7 @@ async def test_cancel_ends_open_prompts_and_running_commands_at_once(served: Cow
         begun = loop.time()
         link.client.cancel()
         await link.settled()
-        assert loop.time() - begun < 2.0
+        assert loop.time() - begun < 5.0
         assert not of(link.frames, "error")
         assert not served.children()
 

@@ -78,6 +78,8 @@ async def test_two_hundred_links_at_once_are_served_apart_and_in_time(make_serve
         sessions = await asyncio.gather(*(one_life(served, number) for number in range(LINKS)))
         assert len(set(sessions)) == LINKS
     assert served.memory() - before < MEMORY, f"{(served.memory() - before) / 1024 / 1024:.1f} MB more"
+    kept = [file for file in (served.home / ".cowork/session-backups/.store/objects").rglob("*") if file.is_file()]
+    assert len(kept) < 20, "400 sessions saw one folder, which is kept once"
 
 
 async def cut_life(served: Coworker, chance: random.Random) -> None:
