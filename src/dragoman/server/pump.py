@@ -54,6 +54,10 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Open links; a further upgrade is answered 503."""
 
 
+BROKEN = (1011, "internal error")
+"""How a link ends that cannot go on: its client may come back, and silence would tell it nothing."""
+
+
 class _Pong(msgspec.Struct, frozen=True):
     """A pong among the messages."""
 
@@ -76,6 +80,7 @@ class Pump:
         self._resting = False
         self._closing: tuple[int, str] | None = None
         self._gone = False
+        self._broken = False
         self._allowance = float(limits.message_burst)
         self._allowance_at = self._loop.time()
         self._beat = self._loop.call_later(limits.heartbeat, self._heartbeat)
@@ -134,8 +139,18 @@ class Pump:
 
     def _handle(self) -> None:
         """Hand over what has arrived, as far as link and rate allow; stop reading while they do not."""
+        if self._broken:
+            self._incoming.clear()
+            return
         link = self._link
         assert link is not None
+        try:
+            self._hand_over(link)
+        except Exception:
+            log.exception("a link failed and is ended")
+            self._give_up()
+
+    def _hand_over(self, link: Link) -> None:
         until = self._loop.time() + self._limits.turn
         while self._incoming and not self._gone and not link.congested and self._within_rate():
             next_ = self._incoming.popleft()
@@ -192,9 +207,17 @@ class Pump:
             self._flush()
 
     def _flush(self) -> None:
-        link, socket = self._link, self._socket
-        if link is None or self._gone:
+        link = self._link
+        if link is None or self._gone or self._broken:
             return
+        try:
+            self._write(link)
+        except Exception:
+            log.exception("a link failed and is ended")
+            self._give_up()
+
+    def _write(self, link: Link) -> None:
+        socket = self._socket
         limits = self._limits
         sent = 0
         while socket.ready:
@@ -229,6 +252,12 @@ class Pump:
         self._flush()
 
     # Life
+
+    def _give_up(self) -> None:
+        """The link failed, which is our mistake: its client is told by the end, and no other link is harmed."""
+        self._broken = True
+        self._incoming.clear()
+        self._socket.write_close(*BROKEN)
 
     def _heartbeat(self) -> None:
         """Ping a silent peer. Drop one that has not been heard for two intervals and reads nothing either."""
