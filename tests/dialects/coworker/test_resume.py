@@ -227,6 +227,21 @@ async def test_a_session_is_told_on_after_the_server_was_lost(make_server: MakeS
         assert cursors == sorted(set(cursors))
 
 
+async def test_sessions_that_a_lost_server_left_open_end_with_nobody_there(make_server: MakeServer) -> None:
+    """Their links ended with the server. Who resumes has its time to come back; what no link made stays."""
+    served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 1.0\n")
+    kept = (await served.asked("POST", "/sessions", {"kind": "native", "cwd": str(served.work)}))["session"]
+    async with raw_link(served.url) as plain, raw_link(f"{served.url}?features=resume") as resuming:
+        left = [json.loads(await link.recv())["sessionId"] for link in (plain, resuming)]
+        served.kill()
+    await served.start()
+    async with served.client(session=left[1], features=("resume",)) as link:
+        await served.closed(left[0])
+        assert "assistant_message" in kinds(await link.turn(script("say in time")))
+    await served.closed(left[1])
+    assert (await served.asked("GET", f"/sessions/{kept}"))["status"] == "idle"
+
+
 async def test_a_link_that_joins_sees_all_and_leaves_without_harm(served: Coworker) -> None:
     async with served.client() as owner:
         async with served.client(session=owner.client.session) as guest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from starlette.types import ASGIApp
 
 from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
-from dragoman.hub.errors import InvalidRequest, UnknownSession
+from dragoman.hub.errors import HubError, InvalidRequest, UnknownSession
 from dragoman.hub.events import Event, Json
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal, Right
 from dragoman.hub.providers import Providers
@@ -25,13 +26,15 @@ from .commands import Around
 from .features import Features
 from .joining import projection_at
 from .link import CoworkerLink, frames_of
-from .lives import Lives
+from .lives import OF_LINKS, Lives
 from .observability_view import observability_status
 from .projection import Projection, Usual
 from .providers import auth_methods, method_ids, preferred
 from .replies import Replies
 from .routes import make_routes
 from .settings import CoworkerSettings
+
+log = logging.getLogger("dragoman.links")
 
 TokenCheck = Callable[[str | None], bool]
 
@@ -84,6 +87,7 @@ class CoworkerDialect:
             methods=method_ids(providers.auth_methods()),
         )
         self._lives = Lives(self.tasks)
+        self.tasks.start(self._take_over(), "take over")
         self._links: dict[str, set[CoworkerLink]] = {}
         self._shared: FrameCache[None] = FrameCache(settings.shared_frames, settings.shared_bytes)
 
@@ -156,6 +160,22 @@ class CoworkerDialect:
 
     # Inside
 
+    async def _take_over(self) -> None:
+        """Look for sessions of links that a server before this one left open: they end as any that nobody views.
+
+        Their links are gone with it (seed: Session = connection), but one that resumes may come back, so there is time.
+        """
+        for row in self.registry.rows(LOCAL):
+            if row.kind != "native" or row.status == "closed":
+                continue
+            try:
+                session = await self.registry.get(LOCAL, row.session)
+            except HubError as problem:
+                log.warning("session %s is left open: %s", row.session, problem)
+                continue
+            if session.state.settings.get(OF_LINKS) is True:
+                self._lives.left_open(session, self.settings.resume_seconds)
+
     def _principal(self, token: str | None) -> Principal | None:
         if self._token is None:
             return LOCAL
@@ -170,7 +190,7 @@ class CoworkerDialect:
     async def _make(self, principal: Principal) -> tuple[Session, WorkspaceConfig]:
         """A session in the server's folder. What its configuration says is left to that, so that it stays so."""
         config = await self.around.configs.read(self._folder)
-        settings: dict[str, Json] = {"checkpoints": True, "raw_parts": self.settings.raw_parts}
+        settings: dict[str, Json] = {OF_LINKS: True, "checkpoints": True, "raw_parts": self.settings.raw_parts}
         if config.provider is None:
             chosen = await preferred(self._providers, config)
             settings |= {"provider": chosen.provider, "model": chosen.model}

@@ -16,6 +16,9 @@ log = logging.getLogger("dragoman.links")
 DISPOSED = "websocket closed"
 """Why such a session was closed."""
 
+OF_LINKS = "ends_with_links"
+"""Setting of a session that a link made: by it the next server knows those that a lost one left open."""
+
 LOOK_AGAIN = 5.0
 """Seconds between two looks at whether anybody else still views a session whose own links are gone."""
 
@@ -39,6 +42,12 @@ class Lives:
     def made(self, session: Session) -> None:
         """A link made this session."""
         self._lives[session.id] = _Life(session, 0.0)
+
+    def left_open(self, session: Session, grace: float) -> None:
+        """Links of a server before this one made it: in ``grace`` seconds it ends, unless somebody comes back to it."""
+        if session.id not in self._lives:
+            life = self._lives[session.id] = _Life(session, grace)
+            self._end_later(life, grace)
 
     def joined(self, session: Session, grace: float) -> None:
         """A link views it; one that may come back asks for ``grace`` seconds."""
