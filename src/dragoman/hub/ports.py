@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
@@ -212,6 +212,14 @@ class Driver(Protocol):
 
     async def carried_out(self, decision: str) -> str | None:
         """Wait until this decision's answer, partial or whole, has reached the dialog: None, or why it did not."""
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """An agent that can read what a turn will need while the turn's beginning is on its way to the disk."""
+
+    def read_ahead(self) -> None:
+        """A turn is about to begin. Has no effect but that the turn finds some of it read, and returns at once."""
 
 
 class Agent(Protocol):

@@ -23,6 +23,7 @@ from .events import (
     TurnSettled,
     TurnStarted,
 )
+from .ports import ReadsAhead
 
 if TYPE_CHECKING:
     from .session import Session
@@ -162,12 +163,14 @@ class TurnRunner:
     async def _run(self, turn: str, prompt: PromptSubmitted, seq: int) -> _End:
         session = self._session
         try:
+            agent = session.ensure_agent()
+            if isinstance(agent, ReadsAhead):
+                agent.read_ahead()
             await session.durable(seq)
             if session.recovering is not None:
                 # What a lost server left running is ended first: it is told from what this turn starts by time alone.
                 await asyncio.wait({session.recovering})
             await session.workspace_ready()
-            agent = session.ensure_agent()
             return _End("completed", result=await agent.run_turn(TurnContext(session, turn, prompt)))
         except TurnFailed as failure:
             return _End("failed", problem=failure.problem)

@@ -142,7 +142,11 @@ class WorkspaceSession(HistorySession):
                     await self._take("initial")
 
     async def checkpoint_turn(self) -> None:
-        """Save the workspace as a turn that ends has left it. What stood in the way is recorded."""
+        """Save the workspace as a turn that ends has left it. What stood in the way is recorded.
+
+        What the turn said is on its way to those who wait for it, and comes first: saving takes threads and the disk.
+        """
+        await self.durable(self.head)
         async with self._workspace:
             if self.state.first_checkpoint is not None:
                 with contextlib.suppress(Closed):  # meanwhile

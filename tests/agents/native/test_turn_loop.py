@@ -270,7 +270,7 @@ async def test_what_is_said_meanwhile_reaches_the_next_step(hub: NativeHub, mode
 async def test_what_is_said_during_the_last_step_starts_a_further_one(hub: NativeHub) -> None:
     session = await hub.session()
     await hub.submit(session, script("say first\npause 50"))
-    await until(lambda: session.shown.turn, "the turn runs")
+    await until(lambda: of([event.fact for event in session.recent(0) or ()], StepStarted), "the step runs")
     await hub.submit(session, "and this", when_busy="steer")
     await settled(session)
     facts = await hub.facts(session)

@@ -41,6 +41,7 @@ from .providers.port import Provider, ProviderFailed, Spent
 from .settings import NativeSettings
 from .step import problem_of
 from .subagents import Subagents
+from .surroundings import Surroundings, SurroundingsReader
 from .tokens import count_messages
 from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
@@ -107,8 +108,7 @@ class NativeAgent:
         self._tools = tools
         self._settings = settings
         self._private = private
-        self._skills = skills
-        self._configs = configs
+        self._surroundings = SurroundingsReader(session, skills, configs)
         self._told: set[str] = set()
         """Problems of the folder's configuration that were said."""
         self._mcp = mcp
@@ -154,28 +154,33 @@ class NativeAgent:
         hidden = disabled_tools(self._session) | (frozenset() if plans else {PresentPlan.name})
         return self._own_tools - hidden
 
+    def read_ahead(self) -> None:
+        """A turn is about to begin: what it will ask of the folder is being read meanwhile. See ``ReadsAhead``."""
+        self._surroundings.read_ahead()
+
     async def run_turn(self, turn: TurnContext) -> str | None:
         """Run the turn to its end. Raises ``TurnFailed`` for what the provider could not do."""
         async with self._shortening:
             try:
-                config = await self._config()
-                runner = await self._runner(turn, config)
+                around = await self._surroundings.first()
+                runner = await self._runner(turn, around)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
             except InvalidRequest as wrong:
                 raise TurnFailed(Problem(code=wrong.code, message=str(wrong), source="provider")) from wrong
-            self._tell_problems(turn, config)
+            self._tell_problems(turn, around.config)
             return await runner.run()
 
-    async def _runner(self, turn: TurnContext, config: WorkspaceConfig | None) -> TurnLoop | DelegatedTurn:
+    async def _runner(self, turn: TurnContext, around: Surroundings) -> TurnLoop | DelegatedTurn:
         """What runs this turn: our own loop with a model, or a program."""
+        config = around.config
         wanted = self._wanted(config)
         chosen = await self._chosen(wanted)
         if chosen.delegate is not None:
             return self._delegated(turn, chosen, chosen.delegate())
         if self._mcp is not None and config is not None:
             self._mcp.configure(turn.turn, config)
-        return self._loop(turn, await self._model(chosen, wanted), config)
+        return self._loop(turn, await self._model(chosen, wanted), around)
 
     def _delegated(self, turn: TurnContext, chosen: Chosen, delegate: Delegate) -> DelegatedTurn:
         return DelegatedTurn(
@@ -188,13 +193,13 @@ class NativeAgent:
             settings=self._settings,
         )
 
-    def _loop(self, turn: TurnContext, model: Model, config: WorkspaceConfig | None) -> TurnLoop:
+    def _loop(self, turn: TurnContext, model: Model, around: Surroundings) -> TurnLoop:
         permits = Permits(turn, self._settings.mode)
         spawner, presenter = _Spawner(), _Presenter(turn)
         tools = Toolbox([*self._tools, SpawnAgent(spawner), PresentPlan(presenter)], self._mcp)
         place = self._place()
         calls = CallRunner(turn, tools, place, permits)
-        briefings = Briefings(self._session, place, self._skills, self._configs, known=config)
+        briefings = Briefings(self._session, place, self._surroundings, around)
         spawner.agents = Subagents(model, calls, tools, briefings, self._settings)
         return TurnLoop(turn, self._conversation, model, calls, tools, briefings, self._settings)
 
@@ -203,7 +208,7 @@ class NativeAgent:
         session = self._session
         async with self._shortening:
             try:
-                wanted = self._wanted(await self._config())
+                wanted = self._wanted(await self._surroundings.config(Path(session.state.cwd)))
                 chosen = await self._chosen(wanted)
                 if chosen.delegate is not None:
                     name = chosen.provider_id
@@ -230,9 +235,6 @@ class NativeAgent:
         name = chosen.provider_id
         window = await self._models.context_window(name, chosen.model) or self._settings.context.window
         return Model(chosen.make(), chosen.model, window, Meter(name, self._models.cost), wanted.subagent_model)
-
-    async def _config(self) -> WorkspaceConfig | None:
-        return await self._configs.read(Path(self._session.state.cwd)) if self._configs is not None else None
 
     def _tell_problems(self, turn: TurnContext, config: WorkspaceConfig | None) -> None:
         """Say once what of the folder's configuration was skipped."""

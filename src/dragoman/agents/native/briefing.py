@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from dragoman.hub.log import SessionLog
-from dragoman.hub.skills import Skill, Skills
-from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
+from dragoman.hub.skills import Skill
+from dragoman.hub.workspace_config import WorkspaceConfig
 
 from .calls import Place
 from .path_guard import PathGuard
+from .surroundings import Surroundings, SurroundingsReader
 
 MEMORY = Path(".agent") / "AGENT.md"
 """What the project wants every agent to know, below the project's folder."""
@@ -38,37 +39,31 @@ class Briefing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Briefings:
-    """Makes them for one turn. Without ``skills`` there are none; without ``configs`` the project's memory is all
-    that is to be known. ``known`` is the folder's configuration as the turn's beginning has just read it."""
+    """Makes them for one turn. ``first`` is what the turn's beginning has read: the first step need not read it again.
 
-    def __init__(
-        self,
-        session: SessionLog,
-        place: Place,
-        skills: Skills | None,
-        configs: WorkspaceConfigs | None,
-        *,
-        known: WorkspaceConfig | None = None,
-    ) -> None:
+    Where nobody reads configuration, the project's memory is all that is to be known.
+    """
+
+    def __init__(self, session: SessionLog, place: Place, reader: SurroundingsReader, first: Surroundings) -> None:
         self._session = session
         self._place = place
-        self._skills = skills
-        self._configs = configs
-        self._known = known
+        self._reader = reader
+        self._first: Surroundings | None = first
 
     async def read(self) -> Briefing:
         """What holds now."""
         cwd = self._place.cwd
-        config, self._known = self._known, None
-        if config is None and self._configs is not None:
-            config = await self._configs.read(cwd)
+        around, self._first = self._first, None
+        if around is None or not self._reader.holds(around, cwd):
+            around = await self._reader.read(cwd)
+        config = around.config
         return Briefing(
             cwd=cwd,
             today=datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date(),
             user_name=config.user_name if config is not None else None,
             knowledge_cutoff=config.knowledge_cutoff if config is not None else None,
             memory=await self._memory(config),
-            skills=await self._skills.in_use(cwd) if self._skills is not None else (),
+            skills=around.skills,
         )
 
     async def _memory(self, config: WorkspaceConfig | None) -> str | None:
