@@ -15,14 +15,16 @@ from .wire import Link, Links
 class Dragoman:
     """``dragoman serve`` on a free port. A context manager."""
 
-    def __init__(self, folder: Path, *, data: Path | None = None, settings: str = "") -> None:
-        """``settings`` is a settings file's text."""
+    def __init__(self, folder: Path, *, data: Path | None = None, settings: str = "", work: Path | None = None) -> None:
+        """``settings`` is a settings file's text, ``work`` the folder of sessions that name none."""
         data = data or folder / "data"
         command = [sys.executable, "-m", "dragoman", "serve", "--json", "--port", "0", "--data", str(data)]
         if settings:
             file = folder / "settings.toml"
             file.write_text(settings)
             command += ["--config", str(file)]
+        if work is not None:
+            command += ["--dir", str(work)]
         self.process = Process(command, folder=folder)
         try:
             self.port: int = self.process.line()["port"]

@@ -41,6 +41,12 @@ class Plan:
     first: int = 40
     """Turns of which the first delta's way is timed."""
 
+    short_turns: int = 20
+    bursts: int = 5
+    """Long turns of a coworker client, and their deltas."""
+
+    burst: int = 2_000
+
     streaming: float = 4.0
     """Seconds for which many models stream at once."""
 
@@ -77,4 +83,6 @@ def quick(folder: Path, peers: Path | None) -> Plan:
         flooded=3_000,
         first=15,
         streaming=2.0,
+        short_turns=10,
+        bursts=2,
     )
