@@ -83,6 +83,8 @@ class StepRunner:
         """When a call that the provider runs itself was first heard of, by its part."""
         self._answer = Answer("")
         self._events = 0
+        self._spoke = False
+        """Whether anything was said that people wait for."""
         self._tools: asyncio.TaskGroup
         self.conversation_tokens = 0
         """Tokens of the conversation after this step, once it has ended well."""
@@ -153,6 +155,10 @@ class StepRunner:
     async def _take(self, event: StreamEvent) -> None:
         if isinstance(event, PartGrew):
             self._grew(event)
+            if not self._spoke:
+                # The first word leaves at once, and not with all that has come together with it.
+                self._spoke = True
+                await self._turn.recorded()
         elif isinstance(event, RawReceived):
             self._raw(event)
         else:

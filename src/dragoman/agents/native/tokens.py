@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dragoman.hub.events import Json
 
 from .history import as_text
-from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage
+from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage, ToolSpec
 
 ENCODING = "o200k_base"
 """The encoding that is counted in. Other models' differ by up to a quarter: a count is an estimate all the same."""
@@ -41,7 +41,7 @@ def count_messages(messages: Iterable[Message]) -> int:
 
 def count_request(request: ModelRequest) -> int:
     """Tokens of all that a model call gives the model."""
-    return _in_request(request, count)
+    return count([request.system, *_in_tools(request.tools)]) + count_messages(request.messages)
 
 
 def most_in_messages(messages: Iterable[Message]) -> int:
@@ -49,9 +49,14 @@ def most_in_messages(messages: Iterable[Message]) -> int:
     return _in_messages(messages, _most)
 
 
-def most_in_request(request: ModelRequest) -> int:
-    """What ``count_request`` cannot exceed. Does not block."""
-    return _in_request(request, _most)
+def most_in_tools(tools: Iterable[ToolSpec]) -> int:
+    """What the tools of a request cannot exceed. Does not block."""
+    return _most(_in_tools(tools))
+
+
+def most_in_text(text: str) -> int:
+    """What a text cannot exceed. Does not block."""
+    return _most([text])
 
 
 def _in_messages(messages: Iterable[Message], counted: _Count) -> int:
@@ -61,9 +66,8 @@ def _in_messages(messages: Iterable[Message], counted: _Count) -> int:
     return counted(texts) + len(messages) * _PER_MESSAGE + images * _PER_IMAGE
 
 
-def _in_request(request: ModelRequest, counted: _Count) -> int:
-    tools = [text for tool in request.tools for text in (tool.name, tool.description, as_text(tool.schema))]
-    return counted([request.system, *tools]) + _in_messages(request.messages, counted)
+def _in_tools(tools: Iterable[ToolSpec]) -> list[str]:
+    return [text for tool in tools for text in (tool.name, tool.description, as_text(tool.schema))]
 
 
 def _most(texts: Iterable[str]) -> int:

@@ -22,12 +22,13 @@ from .compaction import Compactor
 from .history import Conversation
 from .model_call import Answer
 from .modes import mode_of
+from .offered import LastOffer, OfferedTools
 from .prompt import system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
 from .settings import NativeSettings
 from .step import Reached, StepRunner, problem_of
-from .tokens import count_messages, count_request, most_in_messages, most_in_request
+from .tokens import count_messages, count_request, most_in_messages, most_in_text
 from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.schema import tool_spec
@@ -52,6 +53,7 @@ class _Planned(msgspec.Struct, frozen=True):
     """One model call to be made, and which of its tools clients run."""
 
     request: ModelRequest
+    tools: OfferedTools
     client_tools: tuple[str, ...]
 
 
@@ -67,8 +69,11 @@ class TurnLoop:
         tools: Toolbox,
         briefings: Briefings,
         settings: NativeSettings,
+        *,
+        last_offer: LastOffer,
     ) -> None:
         self._turn = turn
+        self._last_offer = last_offer
         self._session = turn.session
         self._conversation = conversation
         self._model = model
@@ -106,7 +111,7 @@ class TurnLoop:
 
     async def _step(self, number: int) -> Answer:
         planned = await self._planned()
-        if await self._compacted_when_full(planned.request):
+        if await self._compacted_when_full(planned):
             planned = await self._planned()
         try:
             return await self._call(number, planned)
@@ -120,7 +125,7 @@ class TurnLoop:
 
     async def _call(self, number: int, planned: _Planned) -> Answer:
         request = planned.request
-        self._report(request)
+        self._report(planned)
         step = StepRunner(self._turn, number, self._calls, self._model.meter, self._is_taken)
         raw = self._session.state.settings.get("raw_parts") is True
         answer = await step.run(Reached(self._model.provider, raw), request, planned.client_tools)
@@ -134,7 +139,8 @@ class TurnLoop:
         await self._turn.recorded()
         await catch_up(self._conversation, self._session)
         specs, client_tools = self._offered()
-        return _Planned(await self._request(self._conversation.messages(), specs), client_tools)
+        request = await self._request(self._conversation.messages(), specs)
+        return _Planned(request, self._last_offer.again(specs), client_tools)
 
     def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
         """The tools for this step, and which of them clients run."""
@@ -163,12 +169,12 @@ class TurnLoop:
             web_search=self._model.provider.searches and WebSearch.name not in disabled_tools(self._session),
         )
 
-    def _report(self, request: ModelRequest) -> None:
+    def _report(self, planned: _Planned) -> None:
         """Tell whoever wants to see it what the model is given, where that is news."""
-        schemas = [msgspec.to_builtins(tool) for tool in request.tools]
+        request = planned.request
         last = request.messages[-1] if request.messages else None
         self._tell("system_prompt", request.system)
-        self._tell("tool_schemas", schemas)
+        self._tell("tool_schemas", planned.tools.schemas)
         if isinstance(last, UserMessage):
             self._turn.record(ContextReported(part="user_message", content=last.text, turn=self._turn.turn))
 
@@ -179,11 +185,11 @@ class TurnLoop:
 
     # When it gets too much
 
-    async def _compacted_when_full(self, request: ModelRequest) -> bool:
+    async def _compacted_when_full(self, planned: _Planned) -> bool:
         full = self._model.window * self._settings.context.compact_at
-        if full <= 0 or self._most_tokens(request) < full or await self._tokens(request) < full:
+        if full <= 0 or self._most_tokens(planned) < full or await self._tokens(planned.request) < full:
             return False
-        return await self._compact(request, "threshold")
+        return await self._compact(planned.request, "threshold")
 
     async def _compact(self, request: ModelRequest, reason: str) -> bool:
         compactor = Compactor(
@@ -211,12 +217,13 @@ class TurnLoop:
             return tokens + await asyncio.to_thread(count_messages, request.messages[known:])
         return await asyncio.to_thread(count_request, request)
 
-    def _most_tokens(self, request: ModelRequest) -> int:
+    def _most_tokens(self, planned: _Planned) -> int:
         """No fewer than ``_tokens``, told from lengths: counting takes longer than all else before a short call."""
+        request = planned.request
         if self._counted is not None:
             tokens, known = self._counted
             return tokens + most_in_messages(request.messages[known:])
-        return most_in_request(request)
+        return planned.tools.most_tokens + most_in_text(request.system) + most_in_messages(request.messages)
 
 
 def disabled_tools(session: SessionLog) -> frozenset[str]:

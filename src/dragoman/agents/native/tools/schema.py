@@ -29,9 +29,13 @@ class InvalidInput(ToolFailed):
 
 def tool_spec(tool: Tool | FoundTool) -> ToolSpec:
     """The tool as a provider gets it. The same tool gives the same spec, to the order of its keys."""
-    if isinstance(tool, FoundTool):
-        return tool.spec
-    return ToolSpec(tool.name, tool.description, input_schema(tool.input))
+    return tool.spec if isinstance(tool, FoundTool) else _spec(tool.name, tool.description, tool.input)
+
+
+@cache
+def _spec(name: str, description: str, given: type[ToolInput]) -> ToolSpec:
+    """Made once, and never changed: whoever has to spell it otherwise makes another."""
+    return ToolSpec(name, description, input_schema(given))
 
 
 def input_schema(given: type[ToolInput]) -> dict[str, Json]:
