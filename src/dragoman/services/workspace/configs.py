@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +28,10 @@ from dragoman.hub.workspace_config import (
 
 from .files import FileCache, FileProblem, Once, same_folder
 from .folders import Named, folder_of, working_folder
+from .kept import KeptConfigs, marks_of
+from .memory import NAME as AGENT
 from .memory import MemoryFiles
-from .reading import ENVIRONMENT, LayerReader, json_object
+from .reading import ENVIRONMENT, ENVIRONMENT_VARIABLES, LayerReader, json_object
 from .said import BUILT_IN, Said, observability_together, together
 from .servers import servers_of
 from .settings import WorkspaceSettings
@@ -41,6 +44,11 @@ _PERSON = f"~/{_CONFIG}"
 BUILT_IN_DIRECTORY = "COWORK_BUILTIN_DIR"
 """Environment variable that may name a folder with ``config/defaults.json``, ``config/mcp-servers.json`` and
 ``skills``; what it says lies above what is built in."""
+
+SERVERS = "mcp-servers.json"
+
+VARIABLES = (BUILT_IN_DIRECTORY, *ENVIRONMENT_VARIABLES)
+"""All that is looked at in the environment."""
 
 MOST_PROBLEMS = 50
 """Lines of ``problems``; one more says how many are left out."""
@@ -69,7 +77,7 @@ class LayeredConfigs:
     """The ``WorkspaceConfigs`` port on files. They are looked at with each read, and read again once they changed.
 
     ``home`` is the person's home folder, ``environment`` the server's, both looked at anew each time. ``providers`` are
-    the ids that a layer may name.
+    the ids that a layer may name. ``now`` is in nanoseconds since 1970.
     """
 
     def __init__(
@@ -79,14 +87,16 @@ class LayeredConfigs:
         providers: Collection[str],
         *,
         settings: WorkspaceSettings | None = None,
+        now: Callable[[], int] = time.time_ns,
     ) -> None:
         self._home = home
         self._environment = environment
         self._settings = settings or WorkspaceSettings()
         self._reader = LayerReader(providers, self._settings)
-        self._files: FileCache[dict[str, object]] = FileCache()
+        self._files: FileCache[dict[str, object]] = FileCache(now=now)
         self._memory = MemoryFiles(self._settings.memory_bytes)
         self._said = Once()
+        self._kept = KeptConfigs(now=now)
 
     async def read(self, cwd: Path) -> WorkspaceConfig:
         """What holds in this folder now. Never fails for what a layer says: that layer's part is skipped."""
@@ -97,8 +107,16 @@ class LayeredConfigs:
         return config
 
     def _read(self, cwd: Path) -> WorkspaceConfig:
-        problems: list[str] = []
         sources = self._sources(cwd)
+        marks = marks_of(_files(sources), self._environment, VARIABLES)
+        config = self._kept.get(cwd, marks)
+        if config is None:
+            config = self._made(cwd, sources)
+            self._kept.keep(cwd, marks, config)
+        return config
+
+    def _made(self, cwd: Path, sources: list[_Source]) -> WorkspaceConfig:
+        problems: list[str] = []
         layers = self._layers(sources, problems)
         said = _merged(layers, cwd, problems)
         provider, model, sub_agent_model = _models(layers)
@@ -151,8 +169,8 @@ class LayeredConfigs:
     def _servers(self, sources: list[_Source], cwd: Path, problems: list[str]) -> tuple[McpServer, ...]:
         servers: dict[str, McpServer] = {}
         for source in sources:
-            where = f"{source.shown}/mcp-servers.json"
-            given = self._object(source, "mcp-servers.json", where, problems)
+            where = f"{source.shown}/{SERVERS}"
+            given = self._object(source, SERVERS, where, problems)
             most = self._settings.servers
             servers |= servers_of(given, source.layer, where, problems, cwd=cwd, home=self._home, most=most)
         return tuple(servers.values())
@@ -173,6 +191,12 @@ class LayeredConfigs:
             if text is not None
         ]
         return folder_of(key, reversed(named), cwd, self._home, problems)
+
+
+def _files(sources: list[_Source]) -> Iterator[Path]:
+    """All that is read of them."""
+    for source in sources:
+        yield from (source.folder / name for name in (source.config, SERVERS, AGENT))
 
 
 def _most_of(problems: list[str]) -> tuple[str, ...]:

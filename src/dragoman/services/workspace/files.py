@@ -21,7 +21,7 @@ from dragoman.hub.real_path import real_path
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
-_UNSETTLED = 2_000_000_000
+UNSETTLED = 2_000_000_000
 """Nanoseconds since a file's last change in which another one may leave the same times and the same size."""
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def read_file(path: Path, most: int, *, inside: Sequence[Path] = ()) -> Content 
     try:
         with _opened(path, inside) as file:
             status = os.fstat(file)
-            return Content(_read(file, most + 1), _identity(status))
+            return Content(_read(file, most + 1), identity_of(status))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -135,7 +135,7 @@ class FileCache(Generic[T]):
         *_, modified, changed = kept.identity
         with self._lock:
             self._kept.pop(key, None)
-            if self._now() - max(modified, changed) > _UNSETTLED:
+            if self._now() - max(modified, changed) > UNSETTLED:
                 self._kept[key] = kept
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
@@ -163,7 +163,7 @@ class Once:
 def file_identity(path: Path) -> tuple[int, ...] | None:
     """Changes when the file does, or when another takes its place; None where there is none to look at."""
     try:
-        return _identity(path.stat())
+        return identity_of(path.stat())
     except (OSError, ValueError):
         return None
 
@@ -179,7 +179,8 @@ def _is_absent(path: Path) -> bool:
     return False
 
 
-def _identity(status: os.stat_result) -> tuple[int, ...]:
+def identity_of(status: os.stat_result) -> tuple[int, ...]:
+    """Changes when the file does; the last two are when that was, in nanoseconds since 1970."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

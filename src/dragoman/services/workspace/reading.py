@@ -52,6 +52,9 @@ _VARIABLES = {
 }
 """What each key is called in the environment."""
 
+ENVIRONMENT_VARIABLES = tuple(_VARIABLES.values())
+"""What is read of it."""
+
 ENVIRONMENT = "the environment"
 """What lines call that layer."""
 
