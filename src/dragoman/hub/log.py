@@ -234,11 +234,11 @@ class SessionLog:
         for event in fresh:
             if type(event.fact) not in STREAMED:
                 self._became_durable(event.fact)
-        for tap in self._taps:
-            tap(self, fresh)
         if not self._asking:
             self._keys = {key: at for key, at in self._keys.items() if at > seq}
         self._watchers.tell()
+        for tap in self._taps:
+            tap(self, fresh)
         if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
             self.store_snapshot()
 

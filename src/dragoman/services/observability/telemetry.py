@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 
 from dragoman.hub.clock import Clock, SystemClock
-from dragoman.hub.events import STREAMED, Event
+from dragoman.hub.events import STREAMED, AnyFact, Event
 from dragoman.hub.log import SessionLog
 
 from .activity import Activities, tag_of
@@ -57,11 +56,7 @@ class Telemetry:
     def __call__(self, session: SessionLog, events: Sequence[Event]) -> None:
         """Events became durable. A mistake in here costs figures, not the events."""
         try:
-            self._figures.recorded(
-                {tag_of(kind): count for kind, count in Counter(type(event.fact) for event in events).items()},
-                Counter(event.at for event in events),
-                self._clock.now(),
-            )
+            self._figures.recorded(_by_kind(events), _by_time(events), self._clock.now())
         except Exception:
             log.exception("events were not counted")
         for event in events:
@@ -110,6 +105,21 @@ class Telemetry:
             seconds=self._settings.export.seconds,
         )
         return sender
+
+
+def _by_kind(events: Sequence[Event]) -> dict[str, int]:
+    kinds: dict[type[AnyFact], int] = {}
+    for event in events:
+        kind = type(event.fact)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return {tag_of(kind): count for kind, count in kinds.items()}
+
+
+def _by_time(events: Sequence[Event]) -> dict[int, int]:
+    times: dict[int, int] = {}
+    for event in events:
+        times[event.at] = times.get(event.at, 0) + 1
+    return times
 
 
 def level(name: str, text: str, value: float) -> Counted:
