@@ -47,7 +47,11 @@ class KnownSkills:
         return tuple(found.skill for found in self.known.values())
 
     async def in_use(self, cwd: Path) -> tuple[Skill, ...]:
-        return tuple(skill for skill in await self.skills(cwd) if skill.enabled)
+        return self.in_use_blocking(cwd)
+
+    def in_use_blocking(self, cwd: Path) -> tuple[Skill, ...]:
+        self.asked.append(cwd)
+        return tuple(found.skill for found in self.known.values() if found.skill.enabled)
 
     async def read(self, cwd: Path, name: str) -> SkillContent | None:
         self.asked.append(cwd)
@@ -105,6 +109,9 @@ class KnownConfigs:
         self.asked: list[Path] = []
 
     async def read(self, cwd: Path) -> WorkspaceConfig:
+        return self.read_blocking(cwd)
+
+    def read_blocking(self, cwd: Path) -> WorkspaceConfig:
         self.asked.append(cwd)
         return msgspec.structs.replace(_nothing_said(cwd), **self.said)
 

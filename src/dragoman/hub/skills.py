@@ -71,6 +71,9 @@ class Skills(Protocol):
     async def in_use(self, cwd: Path) -> tuple[Skill, ...]:
         """Those that an agent in this folder may load; ``interface`` is left out."""
 
+    def in_use_blocking(self, cwd: Path) -> tuple[Skill, ...]:
+        """As ``in_use``, for who is in a thread already."""
+
     async def read(self, cwd: Path, name: str) -> SkillContent | None:
         """One of the listed skills with its text."""
 

@@ -89,3 +89,6 @@ class WorkspaceConfigs(Protocol):
 
     async def read(self, cwd: Path) -> WorkspaceConfig:
         """What holds in this folder now. Never fails for what a layer says: that layer's part is skipped."""
+
+    def read_blocking(self, cwd: Path) -> WorkspaceConfig:
+        """As ``read``, for who is in a thread already."""

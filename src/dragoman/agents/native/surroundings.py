@@ -54,15 +54,17 @@ class SurroundingsReader:
     async def read(self, cwd: Path) -> Surroundings:
         """What holds now."""
         at = self._session.clock.monotonic()
-        config, skills = await asyncio.gather(self.config(cwd), self._in_use(cwd))
+        config, skills = await asyncio.to_thread(self._both, cwd)
         return Surroundings(cwd, config, skills, at)
 
     async def config(self, cwd: Path) -> WorkspaceConfig | None:
         """The configuration alone."""
         return await self._configs.read(cwd) if self._configs is not None else None
 
-    async def _in_use(self, cwd: Path) -> tuple[Skill, ...]:
-        return await self._skills.in_use(cwd) if self._skills is not None else ()
+    def _both(self, cwd: Path) -> tuple[WorkspaceConfig | None, tuple[Skill, ...]]:
+        """In one go: each way to a thread and back takes as long as all that is done there."""
+        config = self._configs.read_blocking(cwd) if self._configs is not None else None
+        return config, self._skills.in_use_blocking(cwd) if self._skills is not None else ()
 
     @property
     def _cwd(self) -> Path:

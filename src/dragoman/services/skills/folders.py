@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from dragoman.hub.errors import InvalidRequest, LimitReached
 from dragoman.hub.skills import Command, Expanded, Skill, SkillContent
 from dragoman.hub.workspace_config import CommandTemplate, WorkspaceConfigs
+from dragoman.services.workspace.kept import Kept, Marks, marks_of
 
 from .commands import Defined, built_in_commands, commands_by_name
 from .moves import move, remove
@@ -19,10 +22,19 @@ from .shelf import Shelf
 from .templates import expand, largest, with_arguments
 
 
+class _Used(NamedTuple):
+    """The skills in use in a folder, and the marks of all files that might have been one."""
+
+    files: tuple[Path, ...]
+    marks: Marks
+    skills: tuple[Skill, ...]
+
+
 class SkillFolders:
     """See the module. Every call looks at the disk anew, in a thread; a file is read again only once it changed.
 
     ``home`` is the person's home folder, ``environment`` the server's. ``configs`` has the commands of configuration.
+    ``now`` is in nanoseconds since 1970.
     """
 
     def __init__(
@@ -33,7 +45,9 @@ class SkillFolders:
         *,
         settings: SkillSettings | None = None,
         built_in: Path = BUILT_IN,
+        now: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._used: Kept[_Used] = Kept(now=now)
         self._settings = settings or SkillSettings()
         self._configs = configs
         self._places = Places(home, environment, self._settings.folders, built_in)
@@ -49,7 +63,19 @@ class SkillFolders:
 
     async def in_use(self, cwd: Path) -> tuple[Skill, ...]:
         """Those of ``skills`` that are switched on, without what is for UIs: agents ask this before each step."""
-        return await asyncio.to_thread(lambda: tuple(it.skill for it in self._shelf.listed(cwd) if it.skill.enabled))
+        return await asyncio.to_thread(self.in_use_blocking, cwd)
+
+    def in_use_blocking(self, cwd: Path) -> tuple[Skill, ...]:
+        """As ``in_use``, for who is in a thread already."""
+        places = marks_of(self._shelf.places(cwd))
+        kept = self._used.get(cwd, places)
+        if kept is not None and kept.marks == marks_of(kept.files):
+            return kept.skills
+        files = self._shelf.files(cwd)
+        marks = marks_of(files)
+        skills = tuple(it.skill for it in self._shelf.listed(cwd) if it.skill.enabled)
+        self._used.keep(cwd, places, _Used(files, marks, skills), marks)
+        return skills
 
     async def read(self, cwd: Path, name: str) -> SkillContent | None:
         """One of ``skills`` with its text."""

@@ -60,6 +60,15 @@ class Shelf:
                     names.add(name)
                     yield skill
 
+    def places(self, cwd: Path) -> list[Path]:
+        """The folders that are looked into."""
+        return [place.folder for place in self._places.of(cwd)]
+
+    def files(self, cwd: Path) -> tuple[Path, ...]:
+        """The files that are skills, or would be if they were there."""
+        most = self._settings.most
+        return tuple(place.folder / name / FILE for place in self._places.of(cwd) for name in place.names(most))
+
     def find(self, cwd: Path, name: str) -> Listed | None:
         """The skill of this name, spelled exactly so but for white space around it."""
         name = name.strip()

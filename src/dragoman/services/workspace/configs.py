@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dragoman.hub.real_path import real_path
 from dragoman.hub.workspace_config import (
     CommandTemplate,
     Layer,
@@ -28,7 +29,7 @@ from dragoman.hub.workspace_config import (
 
 from .files import FileCache, FileProblem, Once, same_folder
 from .folders import Named, folder_of, working_folder
-from .kept import KeptConfigs, marks_of
+from .kept import Kept, marks_of, values_of
 from .memory import NAME as AGENT
 from .memory import MemoryFiles
 from .reading import ENVIRONMENT, ENVIRONMENT_VARIABLES, LayerReader, json_object
@@ -73,6 +74,13 @@ class _Layers(NamedTuple):
     environment: Said
 
 
+class _Made(NamedTuple):
+    """A configuration, and where its folders led."""
+
+    config: WorkspaceConfig
+    leads: tuple[str | None, ...]
+
+
 class LayeredConfigs:
     """The ``WorkspaceConfigs`` port on files. They are looked at with each read, and read again once they changed.
 
@@ -96,11 +104,15 @@ class LayeredConfigs:
         self._files: FileCache[dict[str, object]] = FileCache(now=now)
         self._memory = MemoryFiles(self._settings.memory_bytes)
         self._said = Once()
-        self._kept = KeptConfigs(now=now)
+        self._kept: Kept[_Made] = Kept(now=now)
 
     async def read(self, cwd: Path) -> WorkspaceConfig:
         """What holds in this folder now. Never fails for what a layer says: that layer's part is skipped."""
-        config = await asyncio.to_thread(self._read, cwd)
+        return await asyncio.to_thread(self.read_blocking, cwd)
+
+    def read_blocking(self, cwd: Path) -> WorkspaceConfig:
+        """As ``read``, for who is in a thread already."""
+        config = self._read(cwd)
         for problem in config.problems:
             if self._said.first(problem):
                 log.warning("%s", problem)
@@ -108,11 +120,13 @@ class LayeredConfigs:
 
     def _read(self, cwd: Path) -> WorkspaceConfig:
         sources = self._sources(cwd)
-        marks = marks_of(_files(sources), self._environment, VARIABLES)
-        config = self._kept.get(cwd, marks)
-        if config is None:
-            config = self._made(cwd, sources)
-            self._kept.keep(cwd, marks, config)
+        marks = (*marks_of(_files(sources)), *values_of(self._environment, VARIABLES))
+        kept = self._kept.get(cwd, marks)
+        if kept is not None and kept.leads == _leads(cwd, kept.config):
+            return kept.config
+        config = self._made(cwd, sources)
+        if not (config.problems or config.mcp_servers):  # what these lead to may change without a mark
+            self._kept.keep(cwd, marks, _Made(config, _leads(cwd, config)))
         return config
 
     def _made(self, cwd: Path, sources: list[_Source]) -> WorkspaceConfig:
@@ -191,6 +205,18 @@ class LayeredConfigs:
             if text is not None
         ]
         return folder_of(key, reversed(named), cwd, self._home, problems)
+
+
+def _leads(cwd: Path, config: WorkspaceConfig) -> tuple[str | None, ...]:
+    """Where its folders really are: a link in the project may have come or gone."""
+    return tuple(_real(path) for path in (cwd, config.output_directory, config.uploads_directory))
+
+
+def _real(path: Path) -> str | None:
+    try:
+        return str(real_path(path))
+    except (OSError, ValueError):
+        return None
 
 
 def _files(sources: list[_Source]) -> Iterator[Path]:
