@@ -50,6 +50,9 @@ class Configs:
         self.reads = 0
 
     async def read(self, cwd: Path) -> WorkspaceConfig:
+        return self.read_blocking(cwd)
+
+    def read_blocking(self, cwd: Path) -> WorkspaceConfig:
         self.reads += 1
         return WorkspaceConfig(
             provider=None,
