@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from .canonical import SESSION
 from .recording import CHUNK, OPENING, RACING, Entry, Frame, Note, Received, Sent
 
-LIMIT = 15.0
+LIMIT = 8.0
 """Seconds for what has to come next."""
 
 Doing = Callable[[Entry], Awaitable[Entry]]

@@ -12,7 +12,7 @@ from .server import commands
 SLEEPING = ("sleep", "3")
 """The command of ``cancel_during_bash``."""
 
-LIMIT = 15.0
+LIMIT = 8.0
 """Seconds for a command to start."""
 
 

@@ -207,18 +207,11 @@ def command_ended(name: str, entries: list[Entry]) -> list[Entry]:
 
 
 def servers_together(name: str, entries: list[Entry]) -> list[Entry]:
-    """Both at once, so the one that cannot be started is known before the other is there; and tools have titles."""
+    """Both at once, so what becomes of the one that cannot be started is known before the other is there."""
     if name not in ("turn_mcp", "turn_yolo"):
         return entries
     at = position(entries, lambda frame: frame.get("line", "").startswith("[MCP] Connected"))
-    moved = [*entries[:at], *entries[at + 1 : at + 3], entries[at], *entries[at + 3 :]]
-
-    def change(frame: Frame) -> None:
-        if chunk(frame, "tool_input_start") and frame["part"]["dynamic"]:
-            for form in both(frame):
-                form["title"] = "demo: add"
-
-    return each(moved, change)
+    return [*entries[:at], *entries[at + 1 : at + 3], entries[at], *entries[at + 3 :]]
 
 
 def late_answer_first(name: str, entries: list[Entry]) -> list[Entry]:
