@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import dragoman
 import dragoman.services.skills as own_skills
 
 from . import adding_server, skills, stores
@@ -129,7 +130,7 @@ def _environment(world: World) -> dict[str, str]:
         "HOME": str(world.home),
         "PATH": str(programs),
         "LC_ALL": "C.UTF-8",
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PYTHONPATH": str(Path(dragoman.__file__).parents[1]),  # the server is the one that the tests see
         "COWORK_BUILTIN_DIR": str(world.built_in),
         "DRAGOMAN_CONFIG": str(settings),
     }
