@@ -16,15 +16,17 @@ from websockets.exceptions import ConnectionClosed
 
 from dragoman.client.coworker import CoworkerClient, CoworkerOptions
 from dragoman.client.errors import ClientError
-from tests.agents.native.native_rig import script
+from tests.agents.native.native_rig import script as script  # noqa: PLC0414  for those who use this rig
 from tests.faults.process import Served
-
-__all__ = ["Coworker", "Frame", "Heard", "Relay", "calls", "kinds", "raw_link", "script", "turn_of", "without_stream"]
 
 log = logging.getLogger(__name__)
 
 LIMIT = 20.0
 """Seconds any single condition may take to come true."""
+
+AUTO = "session_backup_state auto_checkpoint"
+BEGIN, END = ["user_message", "session_busy true"], [AUTO, "session_busy false"]
+"""How every turn begins and ends, as ``without_stream`` has it."""
 
 Frame = dict[str, Any]
 T = TypeVar("T")
@@ -198,6 +200,11 @@ def turn_of(frames: Iterable[Frame]) -> list[Frame]:
 def kinds(frames: Iterable[Frame]) -> list[str]:
     """Each frame in a word or two."""
     return [_kind(frame) for frame in frames]
+
+
+def of(frames: Iterable[Frame], kind: str) -> list[Frame]:
+    """Those of one type."""
+    return [frame for frame in frames if frame["type"] == kind]
 
 
 def without_stream(frames: Iterable[Frame]) -> list[str]:
