@@ -12,6 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from dragoman.client.errors import ConnectionLost, Denied
+from tests.client.chopper import Chopper
 
 from .conftest import MakeServer
 from .rig import Coworker, Frame, Heard, Relay, calls, kinds, raw_link, script, without_stream
@@ -125,6 +126,35 @@ async def test_many_cuts_of_one_turn_lose_nothing_and_repeat_nothing(served: Cow
     heard, twin, cuts = await told_by(served, [every] * 8)
     assert heard == twin
     assert cuts > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_cuts_at_any_byte_lose_nothing_repeat_nothing_and_make_one_turn_of_a_prompt(
+    served: Coworker, seed: int
+) -> None:
+    """Also in the handshake, within a message, and before anything new came."""
+    async with (
+        Chopper(served.ready["port"], seed=seed, most=12_000) as chopper,
+        served.client(url=chopper.url.replace("http", "ws").replace("/hub", "/ws"), features=FEATURES) as link,
+        served.client(session=link.client.session, features=FEATURES) as twin,
+        responding(link),
+    ):
+        await twin.connected()
+        chopper.cuts_left = 30
+        chopper.cut()
+        said = 0
+        while chopper.cuts < 30:
+            await link.client.say(script(*calls(("ask", QUESTION)), f"deltas 40\nsay number {said}"))
+            await twin.next("session_busy", busy=False)
+            said += 1
+        last = twin.frames[twin.mark - 1]["cursor"]
+        await link.until(lambda: events(link.frames)[-1].get("cursor") == last, "the last event")
+        assert events(link.frames) == events(twin.frames)
+        assert [frame["text"] for frame in twin.frames if frame["type"] == "user_message"].count(
+            script(*calls(("ask", QUESTION)), "deltas 40\nsay number 0")
+        ) == 1
+        assert link.client.connections > 5
 
 
 async def test_the_log_is_told_again_from_any_cursor(served: Coworker) -> None:
