@@ -100,18 +100,23 @@ async def cut_life(served: Coworker, chance: random.Random) -> None:
         socket.transport.abort()
 
 
-async def half_handshake(served: Coworker, chance: random.Random) -> None:
-    """A request that stops anywhere, is broken anywhere, or is one for something else."""
+def handshake(served: Coworker, query: str = "") -> bytes:
+    """What a client sends to open a link."""
     port = served.ready["port"]
     path = served.url.partition(f":{port}")[2]
-    request = (
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    return (
+        f"GET {path}{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     ).encode()
+
+
+async def half_handshake(served: Coworker, chance: random.Random) -> None:
+    """A request that stops anywhere, is broken anywhere, or is one for something else."""
+    request = handshake(served)
     sent = bytearray(request + bytes([0x81, 0xFE, 0x00, 0x10]))[: chance.randrange(1, len(request) + 5)]
     if chance.random() < 0.3:
         sent[chance.randrange(len(sent))] = chance.randrange(256)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.ready["port"])
     writer.write(bytes(sent))
     with suppress(ConnectionError):
         await writer.drain()
@@ -142,3 +147,40 @@ async def test_links_that_are_cut_anywhere_leave_nothing_behind(make_server: Mak
         for _ in range(6):
             await asyncio.gather(*(life() for _ in range(30)))
         await one_life(served, 1)
+
+
+@asynccontextmanager
+async def mute(served: Coworker, sent: bytes, count: int) -> AsyncIterator[None]:
+    """So many connections that send this and read nothing, until the block ends."""
+    writers = []
+    for _ in range(count):
+        _, writer = await asyncio.open_connection("127.0.0.1", served.ready["port"], limit=1024)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(sent)
+        writers.append(writer)
+    try:
+        yield
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+
+
+@pytest.mark.slow
+async def test_links_that_never_read_and_handshakes_that_never_end_cost_little_and_delay_nobody(
+    make_server: MakeServer,
+) -> None:
+    """Invariant 5."""
+    served = await make_server()
+    flood = script("deltas 10000")
+    async with served.client() as link:
+        await link.turn(flood)
+    before = served.memory()
+    async with nothing_left(served), served.client() as link, mute(served, handshake(served)[:100], 50):
+        async with mute(served, handshake(served, f"?session={link.client.session}"), 4), asyncio.timeout(30):
+            await link.connected()
+            for _ in range(2):
+                frames = await link.turn(flood)
+                assert frames[-1]["busy"] is False
+            grown = served.memory() - before
+        await one_life(served, 1)
+    assert grown < 4 * 8 * 1024 * 1024, f"{grown / 1024 / 1024:.1f} MB for four links"
