@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.coworker import messages as wire
+from dragoman.dialects.coworker import projection as projection_module
 from dragoman.dialects.coworker.projection import Projection, Usual
 from dragoman.hub.events import (
     AgentExited,
@@ -50,7 +51,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.events.workspace import Todo
-from dragoman.hub.state import SessionState
+from dragoman.hub.state import SessionState, encode_state
 from tests.hub.facts import any_of, logs
 
 USUAL = Usual("google", "gemini", "/w/output", True)
@@ -153,6 +154,17 @@ def test_the_chunks_of_a_turn_are_numbered_without_a_gap(log: list[Event]) -> No
         if isinstance(message, wire.ModelStreamChunk):
             assert message.index == turns.get(message.turn_id, 0)
             turns[message.turn_id] = message.index + 1
+
+
+@given(busy_logs())
+def test_what_a_model_streams_takes_a_short_way_to_the_same_messages_and_state(log: list[Event]) -> None:
+    short = begin(log, 1)
+    said_shortly = [message for event in log[1:] for message in short.project(event)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection_module, "STREAMED", frozenset())
+        plain = begin(log, 1)
+        assert said_shortly == [message for event in log[1:] for message in plain.project(event)]
+    assert encode_state(short.state) == encode_state(plain.state)
 
 
 @given(busy_logs())

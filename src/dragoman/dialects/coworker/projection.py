@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.hub.events import (
+    STREAMED,
     AgentExited,
     AnyFact,
     CheckpointDeleted,
@@ -131,6 +132,9 @@ class Projection:
     def project(self, event: Event) -> Said:
         """Fold one event in; what it says."""
         fact = event.fact
+        if type(fact) in STREAMED:
+            self.state.move(event)
+            return self._in_turn(fact)
         gone = self.state.checkpoints.get(fact.checkpoint) if isinstance(fact, CheckpointDeleted) else None
         before = self.config() if isinstance(fact, UsageReported) else None
         self.state.apply(event)

@@ -75,7 +75,7 @@ class Row(NamedTuple):
     row: bytes
 
 
-class MovedRow(NamedTuple):
+class MovedRow(msgspec.Struct, frozen=True, gc=False):
     """A row of which only place and time changed since ``base``: encoded once for a batch, not for each of its events.
 
     Nothing of it can be what no disk holds: ``base`` was encoded when it was given.
