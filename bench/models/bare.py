@@ -2,7 +2,7 @@
 
 A link's message ``{"api", "model"}`` makes a model call, and each delta of its answer is a frame on that link; the last
 frame is ``{"end":true}``. Nothing is kept. HOW is ``least`` (aiohttp, our own event parser, msgspec), ``sdk`` (the
-vendor's package) or ``pydantic-ai`` (the adapter of ours that uses it).
+vendor's package), ``pydantic-ai`` (the adapter of ours that uses it) or ``library`` (pydantic-ai by itself).
 """
 
 from __future__ import annotations
@@ -166,9 +166,32 @@ def pydantic_ai(url: str) -> Ask:
     return ask
 
 
+def library(url: str) -> Ask:
+    """The library as its own documentation has it, for OpenAI's APIs."""
+    from pydantic_ai.direct import model_request_stream  # noqa: PLC0415  large, and an extra
+    from pydantic_ai.messages import ModelRequest as Asked  # noqa: PLC0415
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta  # noqa: PLC0415
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+
+    provider = OpenAIProvider(api_key="none", base_url=f"{url}/v1")
+    makers: dict[str, Any] = {"openai-chat": OpenAIChatModel, "openai-responses": OpenAIResponsesModel}
+
+    async def ask(api: str, model: str) -> AsyncIterator[str]:
+        asked = [Asked.user_text_prompt(PROMPT)]
+        async with model_request_stream(makers[api](model, provider=provider), asked) as events:
+            async for event in events:
+                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart) and event.part.content:
+                    yield event.part.content
+                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                    yield event.delta.content_delta
+
+    return ask
+
+
 async def main() -> None:
     how, url = sys.argv[1:]
-    await serve(App({"least": least, "sdk": sdk, "pydantic-ai": pydantic_ai}[how](url)))
+    await serve(App({"least": least, "sdk": sdk, "pydantic-ai": pydantic_ai, "library": library}[how](url)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from bench.processes import Process, module
 from bench.rows import Aim, Row, at_least, below, median, percentile
 from bench.turns import CoworkerLink, Turn
 
+from .models import Bare, measured
+
 TITLE = "a turn over coworker"
 RELAY = "uvicorn, relay"
 SHORT = 10
@@ -33,6 +35,7 @@ THIRD = 1 / 3
 """Of what the relay takes."""
 
 CPU_SECONDS = 0.06
+LIBRARY_API = "openai-responses"
 AGE = 200
 """The short turn of a session that is set beside its first one."""
 
@@ -73,6 +76,7 @@ def run(plan: Plan) -> Iterator[Row]:
         yield from _short(plan, ours, relay)
         yield from _bursts(plan, ours, relay)
         yield from _aged(ours)
+        yield from _library(plan, url)
 
 
 def _short(plan: Plan, ours: Stand, relay: Stand) -> Iterator[Row]:
@@ -124,6 +128,20 @@ def _aged(ours: Stand) -> Iterator[Row]:
             runs=now,
             ceiling_runs=then,
         )
+
+
+def _library(plan: Plan, url: str) -> Iterator[Row]:
+    """The other way to a model: what our adapter adds to the library, by itself behind bare uvicorn."""
+    with Bare(plan, "pydantic-ai", url) as adapter, Bare(plan, "library", url) as bare:
+        found: dict[Bare, list[float]] = {adapter: [], bare: []}
+        for stand in found:
+            measured(stand, LIBRARY_API, "flood-500", 500)  # warm up
+        for _ in range(plan.repeats):
+            for stand, runs in found.items():
+                runs.append(measured(stand, LIBRARY_API, f"flood-{plan.flooded}", plan.flooded).us)
+    ours, by_itself = found.values()
+    what = "a delta through pydantic-ai, no log"
+    yield Row(what, "us/delta", median(ours), median(by_itself), "the library", runs=ours, ceiling_runs=by_itself)
 
 
 def _turns(stand: Stand, count: int) -> list[Turn]:

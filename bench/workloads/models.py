@@ -205,7 +205,7 @@ def run(plan: Plan) -> Iterator[Row]:
         paced, flooded = f"paced-{plan.paced}-{RATE}", f"flood-{plan.flooded}"
         for api in APIS:
             for how in ("ours", *BESIDE[api]):
-                _measured(stands[how], api, "flood-500", 500)  # warm up
+                measured(stands[how], api, "flood-500", 500)  # warm up
             yield from _alone(plan, stands, api, paced, plan.paced, "one by one")
             yield from _alone(plan, stands, api, flooded, plan.flooded, "flooded")
         yield from _turn(plan, stands)
@@ -217,7 +217,7 @@ def _alone(plan: Plan, stands: dict[str, Ours | Bare], api: str, model: str, del
     runs: dict[str, list[Measured]] = {name: [] for name in ("ours", *BESIDE[api])}
     for _ in range(plan.repeats):
         for name, found in runs.items():
-            found.append(_measured(stands[name], api, model, deltas))
+            found.append(measured(stands[name], api, model, deltas))
     us = {name: [it.us for it in found] for name, found in runs.items()}
     for name in BESIDE[api]:
         ours, first = median(us["ours"]), name == BESIDE[api][0]
@@ -248,7 +248,7 @@ def _many(plan: Plan, stands: dict[str, Ours | Bare]) -> Iterator[Row]:
     yield Row(f"{what}: server grows by", "MB", ours.grown / 1e6, bare.grown / 1e6, NAMES["least"])
     flood = plan.flooded // 10
     ours, bare = (
-        _measured(stands[name], "openai-chat", f"flood-{flood}", flood * SESSIONS, SESSIONS, LINKS)
+        measured(stands[name], "openai-chat", f"flood-{flood}", flood * SESSIONS, SESSIONS, LINKS)
         for name in ("ours", "least")
     )
     what = f"{SESSIONS} at once, flooded"
@@ -261,7 +261,7 @@ def _turn(plan: Plan, stands: dict[str, Ours | Bare]) -> Iterator[Row]:
     runs: dict[str, list[Measured]] = {"ours": [], "least": []}
     for _ in range(plan.first):
         for name, found in runs.items():
-            found.append(_measured(stands[name], "openai-chat", "paced-1-1", 1))
+            found.append(measured(stands[name], "openai-chat", "paced-1-1", 1))
     ours, bare = (median(it.cpu * 1e3 for it in found) for found in runs.values())
     yield Row("a turn of one delta, CPU", "ms", ours, bare, NAMES["least"])
     for share in (0.5, 0.99):
@@ -273,7 +273,7 @@ def _aim(us: float) -> Aim:
     return below(us, AIM_US, f"{AIM_US:g} us")
 
 
-def _measured(stand: Ours | Bare, api: str, model: str, deltas: int, streams: int = 1, links: int = 1) -> Measured:
+def measured(stand: Ours | Bare, api: str, model: str, deltas: int, streams: int = 1, links: int = 1) -> Measured:
     """Let ``streams`` answers be streamed to their ends, and check that every delta came."""
     with _watched(stand, api, model, streams, links) as (crowd, sessions):
         meter = Meter(stand.process)
