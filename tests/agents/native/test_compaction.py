@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.agents.native.compaction import newest, transcript
@@ -173,6 +173,7 @@ def conversation(turns: list[tuple[str, list[str]]]) -> list[Message]:
     return messages
 
 
+@settings(deadline=None)  # the first count loads the encoding
 @given(turns=st.lists(_TURN, max_size=6), budget=st.integers(0, 600))
 def test_what_stays_begins_with_a_person_and_is_valid(turns: list, budget: int) -> None:  # type: ignore[type-arg]
     messages = conversation(turns)

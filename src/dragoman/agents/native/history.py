@@ -61,9 +61,19 @@ class _Answer:
     def __init__(self, provider: str | None) -> None:
         self.provider = provider
         self.parts: list[Text | Reasoning | Call] = []
+        """They only grow, and so do the results."""
         self.results: dict[str, ToolMessage] = {}
+        self._made: tuple[Message, ...] = ()
+        self._made_of = (0, 0)
+        """How many parts and results ``_made`` was made of: all but the newest answer stay as they are."""
 
-    def messages(self) -> Iterable[Message]:
+    def messages(self) -> tuple[Message, ...]:
+        made_of = (len(self.parts), len(self.results))
+        if made_of != self._made_of:
+            self._made, self._made_of = tuple(self._make()), made_of
+        return self._made
+
+    def _make(self) -> Iterable[Message]:
         # Thoughts alone, of an answer that was broken off, are nothing that any provider would take back.
         if all(isinstance(part, Reasoning) for part in self.parts):
             return
@@ -230,12 +240,12 @@ class Conversation:
 def _joined(entries: Iterable[UserMessage | _Answer]) -> tuple[Message, ...]:
     found: list[Message] = []
     for entry in entries:
-        for message in [entry] if isinstance(entry, UserMessage) else entry.messages():
-            last = found[-1] if found else None
-            if isinstance(message, UserMessage) and isinstance(last, UserMessage):
-                found[-1] = UserMessage(f"{last.text}\n\n{message.text}", last.images + message.images)
-            else:
-                found.append(message)
+        if not isinstance(entry, UserMessage):
+            found += entry.messages()
+        elif found and isinstance(last := found[-1], UserMessage):
+            found[-1] = UserMessage(f"{last.text}\n\n{entry.text}", last.images + entry.images)
+        else:
+            found.append(entry)
     return tuple(found)
 
 

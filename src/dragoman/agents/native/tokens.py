@@ -56,7 +56,7 @@ def most_in_tools(tools: Iterable[ToolSpec]) -> int:
 
 def most_in_text(text: str) -> int:
     """What a text cannot exceed. Does not block."""
-    return _most([text])
+    return _most_in(text)
 
 
 def _in_messages(messages: Iterable[Message], counted: _Count) -> int:
@@ -72,7 +72,11 @@ def _in_tools(tools: Iterable[ToolSpec]) -> list[str]:
 
 def _most(texts: Iterable[str]) -> int:
     """A token is a byte at least. An ASCII text says so of itself; other characters have at most four."""
-    return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
+    return sum(map(_most_in, texts))
+
+
+def _most_in(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _texts(message: Message) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -51,6 +52,7 @@ def _filled(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts if text.strip())
 
 
+@lru_cache(4096)
 def iso_time(ms: int) -> str:
     """``2026-02-11T12:00:00.000Z``."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
