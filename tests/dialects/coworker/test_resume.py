@@ -37,7 +37,7 @@ def events(frames: list[Frame]) -> list[Frame]:
     """What is told of the session's log, deltas of one part joined: the server may join them for a slow link."""
     told: list[Frame] = []
     for frame in frames:
-        if frame["type"] in LINK:
+        if frame["type"] in LINK or _answers(frame):
             continue
         if _goes_on(told[-1:], frame):
             part = {**frame["part"], **{key: told[-1]["part"][key] + frame["part"][key] for key in _grown(frame)}}
@@ -45,6 +45,11 @@ def events(frames: list[Frame]) -> list[Frame]:
         else:
             told.append({**frame, "rawPart": None} if frame["type"] == "model_stream_chunk" else frame)
     return told
+
+
+def _answers(frame: Frame) -> bool:
+    """A reply to one link: whoever answers a prompt again after a cut is told that it was answered."""
+    return bool(frame["type"] == "log" and frame["line"].startswith("[warn] "))
 
 
 def _goes_on(before: list[Frame], frame: Frame) -> bool:
