@@ -193,6 +193,15 @@ async def raw_link(url: str, **more: Any) -> AsyncIterator[ClientConnection]:
         yield socket
 
 
+async def read_until(socket: ClientConnection, frames: list[Frame], kind: str, **fields: Any) -> Frame:
+    """Read up to such a frame, and keep what came; returns the frame."""
+    async with asyncio.timeout(10):
+        while True:
+            frames.append(json.loads(await socket.recv()))
+            if frames[-1]["type"] == kind and all(frames[-1].get(key) == value for key, value in fields.items()):
+                return frames[-1]
+
+
 def turn_of(frames: Iterable[Frame]) -> list[Frame]:
     """The frames from the echo of a prompt on."""
     kept = list(frames)

@@ -9,13 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import ClientConnection
 
-from dragoman.client.errors import ConnectionLost, Denied
 from tests.client.chopper import Chopper
 
 from .conftest import MakeServer
-from .rig import Coworker, Frame, Heard, Relay, calls, kinds, raw_link, script, without_stream
+from .rig import Coworker, Frame, Heard, Relay, calls, kinds, raw_link, read_until, script, without_stream
 
 FEATURES = ("resume", "void")
 
@@ -320,7 +318,7 @@ async def test_a_prompt_that_is_sent_twice_is_one_turn_until_the_conversation_is
         query = "&".join(f"{key}={value}" for key, value in session.items())
         socket = await stack.enter_async_context(raw_link(f"{served.url}?{query}"))
         frames: list[Frame] = []
-        hello = await until(socket, frames, "provider_status")
+        hello = await read_until(socket, frames, "provider_status")
         say = {
             "type": "user_message",
             "sessionId": hello["sessionId"],
@@ -328,79 +326,15 @@ async def test_a_prompt_that_is_sent_twice_is_one_turn_until_the_conversation_is
             "clientMessageId": "m",
         }
         await socket.send(json.dumps(say))
-        await until(socket, frames, "session_busy", busy=False)
+        await read_until(socket, frames, "session_busy", busy=False)
         del frames[:]
         await socket.send(json.dumps(say))
-        echo = await until(socket, frames, "user_message")
+        echo = await read_until(socket, frames, "user_message")
         assert {key: value for key, value in echo.items() if key != "cursor"} == say
         await socket.send(json.dumps({"type": "reset", "sessionId": hello["sessionId"]}))
-        await until(socket, frames, "reset_done")
+        await read_until(socket, frames, "reset_done")
         assert kinds(frames) == ["user_message", "todos", "reset_done"]
         del frames[:]
         await socket.send(json.dumps(say))
-        await until(socket, frames, "session_busy", busy=False)
+        await read_until(socket, frames, "session_busy", busy=False)
         assert "assistant_message" in without_stream(frames), "it is a new turn"
-
-
-async def until(socket: ClientConnection, frames: list[Frame], kind: str, **fields: Any) -> Frame:
-    """Read up to such a frame, and keep what came; returns the frame."""
-    async with asyncio.timeout(10):
-        while True:
-            frames.append(json.loads(await socket.recv()))
-            if frames[-1]["type"] == kind and all(frames[-1].get(key) == value for key, value in fields.items()):
-                return frames[-1]
-
-
-async def test_features_may_be_asked_for_by_the_greeting(served: Coworker) -> None:
-    async with raw_link(served.url) as socket:
-        frames: list[Frame] = []
-        hello = await until(socket, frames, "provider_status")
-        assert frames[0]["capabilities"] == {"modelStreamChunk": "v1"}
-        await socket.send(json.dumps({"type": "client_hello", "client": "ui", "features": ["resume", "void", "other"]}))
-        told = await until(socket, frames, "features")
-        assert list(told) == ["type", "sessionId", "features", "cursor"]
-        assert (told["sessionId"], told["features"]) == (hello["sessionId"], ["resume", "void"])
-        say = {"type": "user_message", "sessionId": hello["sessionId"], "text": script("say hi")}
-        await socket.send(json.dumps(say))
-        end = await until(socket, frames, "session_busy", busy=False)
-        assert list(end)[-1] == "cursor"
-        cursors = [frame["cursor"] for frame in frames if "cursor" in frame]
-        assert cursors == sorted(cursors)
-        assert cursors[0] == told["cursor"]
-    async with served.client(session=hello["sessionId"], features=("resume",), after=end["cursor"]) as again:
-        await again.client.ping()
-
-
-async def test_a_hello_with_features_says_where_the_session_is_read_from(served: Coworker) -> None:
-    async with served.client(features=FEATURES) as link:
-        (hello, *_) = await link.connected()
-        assert list(hello)[-1] == "cursor"
-        assert hello["capabilities"] == {"modelStreamChunk": "v1", "resume": "v1"}
-        assert link.client.resumes
-
-
-@pytest.mark.parametrize("session", ["00000000-0000-4000-8000-000000000000", "nonsense", "%00"])
-async def test_a_session_that_is_not_there_is_refused_for_good(served: Coworker, session: str) -> None:
-    with pytest.raises((Denied, ConnectionLost)):
-        async with served.client(session=session, features=("resume",)):
-            pass
-
-
-async def test_void_prompts_are_told_only_to_whoever_asked(served: Coworker) -> None:
-    async with (
-        served.client() as owner,
-        served.client(session=owner.client.session, features=("void",)) as other,
-    ):
-        await other.connected()
-        for outcome in ("answered", "cancelled"):
-            await owner.client.say(script(*calls(("ask", QUESTION)), "say ok"))
-            asked = await owner.next("ask")
-            assert (await other.next("ask"))["requestId"] == asked["requestId"]
-            if outcome == "answered":
-                owner.client.answer(asked["requestId"], "MySQL")
-            else:
-                owner.client.cancel()
-            void = await other.next("prompt_void")
-            assert (void["requestId"], void["outcome"]) == (asked["requestId"], outcome)
-            await owner.next("session_busy", busy=False)
-        assert "prompt_void" not in kinds(owner.frames)
