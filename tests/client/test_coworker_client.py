@@ -84,8 +84,8 @@ async def server(talk: Talk) -> AsyncIterator[str]:
 async def first(client: CoworkerClient, count: int) -> list[Message]:
     """So many frames after ``server_hello``."""
     frames: list[Message] = []
-    async with asyncio.timeout(5), contextlib.aclosing(client.frames()) as iterated:
-        async for frame in iterated:
+    async with asyncio.timeout(5):
+        async for frame in client.frames():
             if frame["type"] != "server_hello":
                 frames.append(frame)
             if len(frames) == count:
@@ -297,17 +297,16 @@ async def played(cuts: list[int]) -> tuple[list[Message], Session]:
         asyncio.timeout(10),
     ):
         await client.say("go", message_id="c1")
-        async with contextlib.aclosing(client.frames()) as frames:
-            async for frame in frames:
-                if frame["type"] in ("server_hello", "session_settings"):
-                    continue
-                handed.append(frame)
-                if frame["type"] == "ask":
-                    client.answer(frame["requestId"], "yes")
-                elif frame["type"] == "approval":
-                    client.approve(frame["requestId"], approved=True)
-                if frame.get("cursor") == 19:
-                    break
+        async for frame in client.frames():
+            if frame["type"] in ("server_hello", "session_settings"):
+                continue
+            handed.append(frame)
+            if frame["type"] == "ask":
+                client.answer(frame["requestId"], "yes")
+            elif frame["type"] == "approval":
+                client.approve(frame["requestId"], approved=True)
+            if frame.get("cursor") == 19:
+                break
         assert client.cursor == 18, "the last one is being handled"
     return handed, session
 
@@ -402,3 +401,25 @@ async def test_the_second_echo_of_a_prompt_that_was_sent_twice_is_not_handed_ove
     async with server(talk) as url, CoworkerClient(url, features=("resume",), options=QUICK) as client:
         await client.say("go", message_id="c1")
         assert await first(client, 2) == [told, end]
+
+
+async def test_frames_may_be_left_and_taken_up_again_and_the_cursor_says_which_were_handled() -> None:
+    async def talk(served: Served) -> None:
+        await served.tell(hello("s1", cursor=1))
+        await served.tell(*({"type": "log", "sessionId": "s1", "line": "x", "cursor": n} for n in range(2, 8)))
+
+    async with server(talk) as url, CoworkerClient(url, features=("resume",), options=QUICK) as client:
+        taken: list[int] = []
+        while len(taken) < 6:
+            async for frame in client.frames():
+                if frame["type"] == "log":
+                    assert client.cursor == frame["cursor"] - 1
+                    taken.append(frame["cursor"])
+                    break
+        assert taken == list(range(2, 8))
+        waiting = asyncio.ensure_future(anext(client.frames()))
+        await asyncio.wait({waiting}, timeout=0.01)  # it goes on waiting: there is no other frame
+        assert client.cursor == 7
+        with pytest.raises(RuntimeError):
+            await anext(client.frames())
+        waiting.cancel()

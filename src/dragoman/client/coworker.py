@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -70,6 +70,7 @@ class CoworkerClient(CoworkerAsking):
         self._name = name
         self._place = Place(after)
         self._handled = after
+        self._given: int | None = None
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         self._connection = Connection(headers, self.options, self)
         self._frames: deque[Message] = deque()
@@ -127,32 +128,20 @@ class CoworkerClient(CoworkerAsking):
     def cursor(self) -> int | None:
         """The last event whose frames were handled, all of them; None where the server tells no cursors.
 
-        A frame counts as handled once ``frames()`` was asked for the next one.
+        A frame counts as handled once the next one is asked for.
         """
         return self._handled
 
     # Hearing
 
-    async def frames(self) -> AsyncGenerator[Message, None]:
+    def frames(self) -> AsyncIterator[Message]:
         """Every frame, replies too, in order, from ``server_hello`` on; ends with ``close``.
 
-        One at a time. While nobody iterates, so many frames wait (``frame_backlog``); then nothing more is read, and
-        requests wait as well. Raises ``Denied`` or ``ConnectionLost`` when there will be no other connection.
+        May be left and taken up again; what comes meanwhile waits. While nobody iterates, so many frames wait
+        (``frame_backlog``); then nothing more is read, and requests wait as well. Raises ``Denied`` or
+        ``ConnectionLost`` when there will be no other connection.
         """
-        if self._iterating:
-            raise RuntimeError("the frames of this client are iterated over already")
-        self._iterating = True
-        try:
-            while True:
-                await self._until(lambda: bool(self._frames))
-                frame = self._frames.popleft()
-                self._tell()
-                yield frame
-                self._handle(frame)
-        except ClientClosed:
-            return
-        finally:
-            self._iterating = False
+        return _Frames(self._next)
 
     async def idle(self, *, within: float | None = None) -> None:
         """Wait until no turn runs. Raises ``TimeoutError``, and as ``frames``."""
@@ -259,9 +248,20 @@ class CoworkerClient(CoworkerAsking):
 
     # Inside
 
-    def _handle(self, frame: Message) -> None:
-        if (cursor := frame.get("cursor")) is not None:
-            self._handled = cursor
+    async def _next(self) -> Message:
+        """The frame that is due; the one before it is handled."""
+        if self._iterating:
+            raise RuntimeError("somebody waits for this client's next frame already")
+        self._handled = self._given if self._given is not None else self._handled
+        self._iterating = True
+        try:
+            await self._until(lambda: bool(self._frames))
+        finally:
+            self._iterating = False
+        frame = self._frames.popleft()
+        self._given = frame.get("cursor")
+        self._tell()
+        return frame
 
     def _is_new(self, frame: Message, *, answers: bool) -> bool:
         if frame["type"] == "pong":
@@ -299,3 +299,16 @@ class CoworkerClient(CoworkerAsking):
         """A prompt is told again though it was answered: the answer was lost with the connection."""
         if (request := self._answers.get(request_id)) is not None:
             self._connection.send(request)
+
+
+class _Frames(AsyncIterator[Message]):
+    """What ``frames`` gives."""
+
+    def __init__(self, next_frame: Callable[[], Awaitable[Message]]) -> None:
+        self._next_frame = next_frame
+
+    async def __anext__(self) -> Message:
+        try:
+            return await self._next_frame()
+        except ClientClosed:
+            raise StopAsyncIteration from None
