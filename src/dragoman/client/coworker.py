@@ -101,7 +101,7 @@ class CoworkerClient(CoworkerAsking):
 
     async def close(self) -> None:
         """End the connection, and by the protocol the session."""
-        await self._connection.close()
+        await self._connection.close(ClientClosed("the client is closed"))
 
     @property
     def session(self) -> str:

@@ -11,22 +11,20 @@ import asyncio
 import contextlib
 import json
 import logging
-import random
-import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from . import coworker_requests as requests
 from .coworker_place import Message
 from .coworker_requests import Request
-from .errors import ClientClosed, ClientError, ConnectionLost, Denied, Refused
-from .hub_connection import FINAL_CLOSES, PASSING_STATUSES
+from .errors import ClientError, ConnectionLost, Denied, Refused
+from .reconnecting import ConnectionOptions, Reconnecting
 
 log = logging.getLogger("dragoman.client")
 
@@ -35,26 +33,11 @@ PROTOCOL = "3.0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoworkerOptions:
+class CoworkerOptions(ConnectionOptions):
     """Limits of a client. Times are seconds, sizes are bytes."""
-
-    connect_limit: float = 10.0
-    """For one connection to be made, and its ``server_hello`` to come."""
-
-    answer_limit: float = 30.0
-    """For one answer, reconnecting included; then ``TimeoutError``."""
-
-    first_retry: float = 0.05
-    """Pause before the first attempt to reconnect; it doubles, with a random part, up to ``longest_retry``."""
-
-    longest_retry: float = 5.0
-    """Longest pause between two attempts."""
 
     heartbeat: float = 20.0
     """Of silence, after which the server is asked whether it is there; after as long again the connection is dead."""
-
-    message_limit: int = 64 * 1024 * 1024
-    """Largest message taken from the server."""
 
     frame_backlog: int = 4096
     """Frames that wait for ``frames()``, from which on the socket is not read; 0 keeps none for it."""
@@ -99,33 +82,18 @@ class Owner(Protocol):
         """There will be no other connection."""
 
 
-class Connection:
+class Connection(Reconnecting):
     """See the module. ``session`` is that of the newest connection, ``count`` how many connections there were."""
 
     def __init__(self, headers: dict[str, str], options: CoworkerOptions, owner: Owner) -> None:
+        super().__init__("coworker client", headers, options)
         self.connected = False
-        self.count = 0
         self.session: str | None = None
-        self.final: ClientError | None = None
-        self._headers = headers
         self._options = options
         self._owner = owner
         self._outgoing: deque[Waiting] = deque()
         self._unanswered: list[Waiting] = []
         self._more = asyncio.Event()
-        self._running: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to connect, in the background."""
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run(), name="coworker client")
-
-    async def close(self) -> None:
-        """Stop for good; what waits fails with ``ClientClosed``."""
-        self._end(ClientClosed("the client is closed"))
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
 
     def send(self, request: Request) -> None:
         """Send it now, or with the next connection. Raises what ended the connection for good."""
@@ -155,56 +123,14 @@ class Connection:
             if waiting in held:
                 held.remove(waiting)
 
-    async def _run(self) -> None:
-        pause = self._options.first_retry
-        while True:
-            known = self.count
-            try:
-                await self._connect()
-            except Denied as error:
-                self._end(error)
-                return
-            except (OSError, TimeoutError, EOFError, InvalidHandshake, ConnectionClosed) as error:
-                log.debug("no connection: %r", error)
-            except Exception as error:
-                log.exception("the server cannot be understood")
-                self._end(Denied(f"the server cannot be understood: {error!r}"))
-                return
-            if self.count > known:
-                self._lose(lambda waiting: not (waiting.request.again and self._owner.lasting))
-                pause = self._options.first_retry
-                if not self._owner.on_cut():
-                    self._end(ConnectionLost("the connection was cut, and its session with it"))
-                    return
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  spreads clients, guards nothing
-            pause = min(2 * pause, self._options.longest_retry)
+    def _address(self) -> str:
+        return self._owner.url()
 
-    async def _connect(self) -> None:
-        """One connection, from its beginning to its end. Raises ``Denied`` when there should be no other."""
-        options = self._options
-        try:
-            async with connect(
-                self._owner.url(),
-                additional_headers=self._headers,
-                open_timeout=options.connect_limit,
-                close_timeout=1.0,
-                ping_interval=None,  # nobody answers the library's while we do not read
-                max_size=options.message_limit,
-                compression=None,
-                proxy=None,
-            ) as socket:
-                await self._serve(socket)
-        except InvalidStatus as error:
-            status = error.response.status_code
-            if status >= 500 or status in PASSING_STATUSES:
-                raise
-            raise Denied(f"the server refuses the connection: HTTP {status}", status=status) from error
-        except (InvalidURI, ssl.SSLCertVerificationError) as error:
-            raise Denied(str(error)) from error
-        except ConnectionClosed as error:
-            code = error.rcvd.code if error.rcvd is not None else 1006
-            if code in FINAL_CLOSES or code >= 4000:
-                raise Denied(f"the server ended the connection for good: {code}", close_code=code) from error
+    def _was_cut(self) -> ClientError | None:
+        self._lose(lambda waiting: not (waiting.request.again and self._owner.lasting))
+        if self._owner.on_cut():
+            return None
+        return ConnectionLost("the connection was cut, and its session with it")
 
     async def _serve(self, socket: ClientConnection) -> None:
         async with asyncio.timeout(self._options.connect_limit):

@@ -6,54 +6,29 @@ import asyncio
 import contextlib
 import json
 import logging
-import random
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from .errors import ClientError, ConnectionLost, Denied, Refused
 from .hub_streams import Message
+from .reconnecting import ConnectionOptions, Reconnecting
 
 log = logging.getLogger("dragoman.client")
 
 PROTOCOL = 1
 """The version of the protocol that is spoken here."""
 
-FINAL_CLOSES = frozenset({1000, 1002, 1003, 1007, 1008, 1009, 1010})
-"""Close codes that would come again: the server ended the link on purpose, or cannot speak with us. So would 4000-4999.
-
-All others (1001 the server stops, 1006 the network, 1011 to 1014 a failure that may pass) are worth another try.
-"""
-
-PASSING_STATUSES = frozenset({408, 425, 429})
-"""HTTP statuses below 500 of a refused upgrade that may be different next time."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class ClientOptions:
-    """Limits of a client. Times are seconds, sizes are bytes."""
-
-    connect_limit: float = 10.0
-    """For one connection to be made."""
-
-    answer_limit: float = 30.0
-    """For one answer, reconnecting included; then ``TimeoutError``."""
-
-    first_retry: float = 0.05
-    """Pause before the first attempt to reconnect; it doubles, with a random part, up to ``longest_retry``."""
-
-    longest_retry: float = 5.0
-    """Longest pause between two attempts."""
+class ClientOptions(ConnectionOptions):
+    """Limits of a hub client. Times are seconds, sizes are bytes."""
 
     silent_heartbeats: float = 2.5
     """Heartbeats that may be missed in a row before the connection counts as dead."""
-
-    message_limit: int = 64 * 1024 * 1024
-    """Largest message taken from the server."""
 
     stream_backlog: int = 8 * 1024 * 1024
     """What one stream holds for its handler before it tells the server to stop for now."""
@@ -89,40 +64,18 @@ class Owner(Protocol):
         """There will be no other connection."""
 
 
-class Connection:
+class Connection(Reconnecting):
     """See the module. ``hello`` is what the server said first, ``count`` how many connections there were."""
 
     def __init__(self, url: str, headers: dict[str, str], options: ClientOptions, owner: Owner) -> None:
+        super().__init__("hub client", headers, options)
         self.hello: Message | None = None
-        self.count = 0
-        self.final: ClientError | None = None
         self.wire: Wire | None = None
         self._url = url
-        self._headers = headers
         self._options = options
         self._owner = owner
         self._requests: dict[int, _Request] = {}
         self._number = 0
-        self._running: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to connect, in the background."""
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run(), name="hub client")
-
-    async def close(self, error: ClientError) -> None:
-        """Stop for good; what waits fails with ``error``."""
-        self._end(error)
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
-
-    async def over(self) -> None:
-        """Wait until no other connection will be tried. Raises ``Denied``."""
-        if self._running is not None:
-            await asyncio.wait({self._running})
-        if self.final is not None:
-            raise self.final
 
     # Requests
 
@@ -157,53 +110,12 @@ class Connection:
 
     # Inside
 
-    async def _run(self) -> None:
-        pause = self._options.first_retry
-        while True:
-            known = self.count
-            try:
-                await self._connect()
-            except Denied as error:
-                self._end(error)
-                return
-            except (OSError, TimeoutError, EOFError, InvalidHandshake, ConnectionClosed) as error:
-                log.debug("no connection: %r", error)
-            except Exception as error:
-                log.exception("the server cannot be understood")
-                self._end(Denied(f"the server cannot be understood: {error!r}"))
-                return
-            if self.count > known:
-                pause = self._options.first_retry
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  spreads clients, guards nothing
-            pause = min(2 * pause, self._options.longest_retry)
+    def _address(self) -> str:
+        return self._url
 
-    async def _connect(self) -> None:
-        """One connection, from its beginning to its end. Raises ``Denied`` when there should be no other."""
-        options = self._options
-        try:
-            async with connect(
-                self._url,
-                additional_headers=self._headers,
-                open_timeout=options.connect_limit,
-                close_timeout=1.0,
-                ping_interval=None,  # the server's heartbeats say whether it lives
-                max_size=options.message_limit,
-                compression=None,
-                proxy=None,
-            ) as socket:
-                await self._serve(socket)
-                code = socket.close_code
-        except InvalidStatus as error:
-            status = error.response.status_code
-            if status >= 500 or status in PASSING_STATUSES:
-                raise
-            raise Denied(f"the server refuses the connection: HTTP {status}", status=status) from error
-        except (InvalidURI, ssl.SSLCertVerificationError) as error:
-            raise Denied(str(error)) from error
-        except ConnectionClosed as error:
-            code = error.rcvd.code if error.rcvd is not None else 1006
-        if code in FINAL_CLOSES or (code is not None and code >= 4000):
-            raise Denied(f"the server ended the connection for good: {code}", close_code=code)
+    def _was_cut(self) -> ClientError | None:
+        """What was asked waits for the next one."""
+        return None
 
     async def _serve(self, socket: ClientConnection) -> None:
         hello = await self._greeted(socket)
