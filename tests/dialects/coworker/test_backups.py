@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from dragoman.dialects.coworker.backups import backup_state, failure_reason, session_backup_state
-from dragoman.dialects.coworker.messages import Backup, encode
+from dragoman.dialects.coworker.messages import encode
+from dragoman.dialects.coworker.workspace_messages import Backup
 from dragoman.hub.events import (
     AnyFact,
     CheckpointDeleted,

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.coworker import messages as wire
 from dragoman.dialects.coworker import projection as projection_module
+from dragoman.dialects.coworker import workspace_messages as around
 from dragoman.dialects.coworker.projection import Projection, Usual
 from dragoman.hub.events import (
     AgentExited,
@@ -59,6 +60,9 @@ CREATED = SessionCreated(kind="native", agent="unknown", cwd="/w", title="t", ow
 TERMINAL = SessionCreated(
     kind="terminal", agent="claude", cwd="/w", title="t", owner="local", options={"command": ["claude", "-c"]}
 )
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""How long a log takes to make is no matter."""
+
 IN_A_TURN = (
     *(StepStarted, StepEnded, PartStarted, PartDelta, PartEnded, RawPart, SourceCited, UsageReported),
     *(MessageAdded, ToolCalled, ToolEnded, LogWritten, TodosChanged),
@@ -137,6 +141,7 @@ def busy_logs(draw: st.DrawFn) -> list[Event]:
     return events(*facts)
 
 
+@PATIENT
 @given(busy_logs(), st.data())
 def test_a_link_that_begins_later_is_told_the_rest_as_it_is(log: list[Event], data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(log)))
@@ -147,6 +152,7 @@ def test_a_link_that_begins_later_is_told_the_rest_as_it_is(log: list[Event], da
     assert [wire.encode(message) for message in told(log, cut)] == [wire.encode(message) for message in rest]
 
 
+@PATIENT
 @given(busy_logs())
 def test_the_chunks_of_a_turn_are_numbered_without_a_gap(log: list[Event]) -> None:
     turns: dict[str, int] = {}
@@ -156,6 +162,7 @@ def test_the_chunks_of_a_turn_are_numbered_without_a_gap(log: list[Event]) -> No
             turns[message.turn_id] = message.index + 1
 
 
+@PATIENT
 @given(busy_logs())
 def test_what_a_model_streams_takes_a_short_way_to_the_same_messages_and_state(log: list[Event]) -> None:
     short = begin(log, 1)
@@ -167,6 +174,7 @@ def test_what_a_model_streams_takes_a_short_way_to_the_same_messages_and_state(l
     assert encode_state(short.state) == encode_state(plain.state)
 
 
+@PATIENT
 @given(busy_logs())
 def test_busy_is_said_when_it_changes(log: list[Event]) -> None:
     flips = [message.busy for message in told(log) if isinstance(message, wire.SessionBusy)]
@@ -321,7 +329,7 @@ def test_checkpoints_are_told_as_they_come_and_go() -> None:
         CheckpointDeleted(checkpoint="cp-0002"),
         CheckpointDeleted(checkpoint="cp-0001"),
     )
-    told_ = [message for message in messages if isinstance(message, wire.SessionBackupState)]
+    told_ = [message for message in messages if isinstance(message, around.SessionBackupState)]
     assert messages == told_
     assert [message.reason for message in told_] == ["manual_checkpoint", "restore", "delete"]
     assert [[each.id for each in message.backup.checkpoints] for message in told_] == [["cp-0001"], ["cp-0001"], []]

@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.client.errors import Refused
 from dragoman.dialects.coworker import client_messages, messages, parts
+from dragoman.dialects.coworker import workspace_messages as around
 from dragoman.dialects.coworker.client_messages import ProtocolProblem
 from dragoman.hub.events import Json, Problem, StepEnded, UsageReported
 from dragoman.services.observability.queries import QueryRequest, QueryType
@@ -144,9 +145,9 @@ def test_an_event_of_ours_has_its_fields_in_the_order_of_the_page(kind: str) -> 
     [
         ("ConfigSubset", messages.Config),
         ("TodoItem", messages.TodoItem),
-        ("SessionBackupCheckpoint", messages.Checkpoint),
-        ("SessionBackupState", messages.Backup),
-        ("CommandInfo", messages.CommandInfo),
+        ("SessionBackupCheckpoint", around.Checkpoint),
+        ("SessionBackupState", around.Backup),
+        ("CommandInfo", around.CommandInfo),
     ],
 )
 def test_a_type_of_the_page_has_the_fields_of_ours(name: str, ours: type[msgspec.Struct]) -> None:
@@ -183,7 +184,7 @@ def test_codes_sources_and_reasons_are_those_of_the_page() -> None:
 
 def test_reasons_of_a_backup_are_those_of_the_page() -> None:
     (said,) = [line for line in page.section(page.TO_CLIENT).splitlines() if '"reason":' in line]
-    assert [word.strip() for word in said.partition("//")[2].split("|")] == list(get_args(messages.BackupReason))
+    assert [word.strip() for word in said.partition("//")[2].split("|")] == list(get_args(around.BackupReason))
 
 
 def test_no_event_of_ours_takes_what_the_page_does_not_have() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from dragoman.agents.native.permissions import Reason, classify
 from dragoman.dialects.coworker import messages
+from dragoman.dialects.coworker import workspace_messages as around
 from dragoman.dialects.coworker.prompts import prompt
 from dragoman.hub.events import Answer, DecisionOpened, ToolEnded
 from dragoman.hub.permissions import LOCAL
@@ -327,7 +328,7 @@ async def test_a_recorded_evaluation_is_ours(name: str) -> None:
     checks = [msgspec.convert(it, SloCheck) for it in said["checks"]]
     modes = {"report_only": said["reportOnly"], "strict_mode": said["strictMode"]}
     result = await evaluate(checks, ask, now=said["toMs"], **modes)
-    message = messages.HarnessSloResult(session_id=frame["sessionId"], result=result)
+    message = around.HarnessSloResult(session_id=frame["sessionId"], result=result)
     assert msgspec.json.decode(messages.encode(message)) == frame
 
 

@@ -15,7 +15,7 @@ from dragoman.hub.state import SavedCheckpoint, SessionState
 from dragoman.hub.workspace import WANTED
 from dragoman.services.observability.harness import iso_time
 
-from . import messages
+from . import workspace_messages as around
 
 _FAILED = "session backup initialization failed: "
 _NONE_KEPT = "this server keeps no checkpoints"
@@ -23,24 +23,24 @@ _NONE_WANTED = f"the setting {WANTED} of this session is off"
 
 
 def session_backup_state(
-    state: SessionState, folder: Path | None, reason: messages.BackupReason
-) -> messages.SessionBackupState:
+    state: SessionState, folder: Path | None, reason: around.BackupReason
+) -> around.SessionBackupState:
     """All of it, and why it is told. ``folder`` is ``Session.checkpoint_folder``."""
-    return messages.SessionBackupState(session_id=state.session, reason=reason, backup=backup_state(state, folder))
+    return around.SessionBackupState(session_id=state.session, reason=reason, backup=backup_state(state, folder))
 
 
-def backup_state(state: SessionState, folder: Path | None) -> messages.Backup:
+def backup_state(state: SessionState, folder: Path | None) -> around.Backup:
     """``initializing`` until the original is there; ``failed`` where there will be none unless somebody asks again."""
     original, failure = state.first_checkpoint, failure_reason(state, folder)
     first = original or next(_initial(state), None)
     ready = original is not None and failure is None
-    return messages.Backup(
+    return around.Backup(
         status="failed" if failure is not None else "ready" if ready else "initializing",
         session_id=state.session,
         working_directory=state.cwd,
         backup_directory=str(folder) if ready else None,
         created_at=iso_time(first.at if first is not None else state.created_at),
-        original_snapshot=messages.OriginalSnapshot(kind="directory" if ready else "pending"),
+        original_snapshot=around.OriginalSnapshot(kind="directory" if ready else "pending"),
         checkpoints=tuple(_listed(state)) if ready else (),
         failure_reason=UNSET if failure is None else failure,
     )
@@ -62,10 +62,10 @@ def _initial(state: SessionState) -> Iterator[SavedCheckpoint]:
     return (saved for saved in state.checkpoints.values() if saved.trigger == "initial")
 
 
-def _listed(state: SessionState) -> Iterator[messages.Checkpoint]:
+def _listed(state: SessionState) -> Iterator[around.Checkpoint]:
     for saved in state.checkpoints.values():
         if saved.problem is None and (saved.trigger == "auto" or saved.trigger == "manual"):  # noqa: PLR1714 mypy
-            yield messages.Checkpoint(
+            yield around.Checkpoint(
                 id=saved.checkpoint,
                 index=saved.number,
                 created_at=iso_time(saved.at),

@@ -35,6 +35,7 @@ from dragoman.services.observability.slo import evaluate
 
 from . import client_messages as asked
 from . import messages as wire
+from . import workspace_messages as around
 from .backups import backup_state
 from .errors import BACKUP, INTERNAL, INVALID, Kind, error
 from .javascript import trimmed
@@ -178,7 +179,7 @@ class Commands:
         await self._session.change_settings(self._who, {"enable_mcp": message.enable_mcp})
 
     def _list_tools(self, _: asked.ListTools) -> None:
-        self._link.say(wire.Tools(session_id=self._id, tools=tuple(sorted(self._session.offered_tools))))
+        self._link.say(around.Tools(session_id=self._id, tools=tuple(sorted(self._session.offered_tools))))
 
     # Providers
 
@@ -229,7 +230,7 @@ class Commands:
         await self._session.workspace_ready()
         await self._session.durable(self._session.head, limit=self._session.limits.ack_seconds)
         backup = backup_state(self._session.shown, self._session.checkpoint_folder)
-        self._link.say(wire.SessionBackupState(session_id=self._id, reason="requested", backup=backup))
+        self._link.say(around.SessionBackupState(session_id=self._id, reason="requested", backup=backup))
 
     async def _backup_checkpoint(self, _: asked.SessionBackupCheckpoint) -> None:
         await self._backed_up("manual checkpoint failed", self._session.checkpoint(self._who))
@@ -262,17 +263,17 @@ class Commands:
 
     def _context_get(self, _: asked.HarnessContextGet) -> None:
         context = self._session.state.settings.get(SETTING)
-        self._link.say(wire.HarnessContext(session_id=self._id, context=context))
+        self._link.say(around.HarnessContext(session_id=self._id, context=context))
 
     async def _context_set(self, message: asked.HarnessContextSet) -> None:
         context = msgspec.to_builtins(tidied(message.context, self._around.clock.now()))
         await self._session.change_settings(self._who, {SETTING: context})
-        self._link.say(wire.HarnessContext(session_id=self._id, context=context))
+        self._link.say(around.HarnessContext(session_id=self._id, context=context))
 
     async def _query(self, message: asked.ObservabilityQuery) -> None:
         config = await self._around.configs.read(self._cwd)
         result = await self._around.queries.query(message.query, config.observability)
-        self._link.say(wire.ObservabilityQueryResult(session_id=self._id, result=result))
+        self._link.say(around.ObservabilityQueryResult(session_id=self._id, result=result))
 
     async def _evaluate(self, message: asked.HarnessSloEvaluate) -> None:
         config = await self._around.configs.read(self._cwd)
@@ -284,7 +285,7 @@ class Commands:
             strict_mode=config.strict_mode,
             most=self._around.checks,
         )
-        self._link.say(wire.HarnessSloResult(session_id=self._id, result=result))
+        self._link.say(around.HarnessSloResult(session_id=self._id, result=result))
 
     # Inside
 

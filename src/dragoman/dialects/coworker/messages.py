@@ -1,4 +1,6 @@
-"""What the server says in agent-coworker 3.0, typed as on the wire (seed: Server -> Client Events).
+"""What the server says of links and turns in agent-coworker 3.0, typed as on the wire (seed: Server -> Client Events).
+
+``provider_messages`` and ``workspace_messages`` have what it says of those.
 
 Every message has a ``type`` and the ``sessionId`` of the link's session. A field that may be left out is ``UNSET``; one
 that may be null says so. Times are ISO 8601 in UTC with milliseconds, durations and windows say their unit.
@@ -12,8 +14,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dragoman.hub.events import Json
-from dragoman.services.observability.queries import QueryResult
-from dragoman.services.observability.slo import SloResult
 
 PROTOCOL = "3.0"
 """The version that ``server_hello`` names."""
@@ -46,7 +46,6 @@ ReasonCode = Literal[
 ]
 ReasoningKind = Literal["reasoning", "summary"]
 PromptOutcome = Literal["answered", "cancelled", "expired"]
-BackupReason = Literal["requested", "auto_checkpoint", "manual_checkpoint", "restore", "delete"]
 
 
 class ServerMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
@@ -205,238 +204,6 @@ class PromptVoid(ServerMessage, frozen=True, kw_only=True, tag="prompt_void"):
 
     request_id: str
     outcome: PromptOutcome
-
-
-# Tools, commands, skills
-
-
-class Tools(ServerMessage, frozen=True, kw_only=True, tag="tools"):
-    """Names of the agent's own tools, sorted."""
-
-    tools: tuple[str, ...]
-
-
-class CommandInfo(Shape, frozen=True, kw_only=True):
-    """Seed: ``CommandInfo``."""
-
-    name: str
-    description: str | UnsetType = UNSET
-    source: Literal["command", "mcp", "skill"]
-    hints: tuple[str, ...]
-
-
-class Commands(ServerMessage, frozen=True, kw_only=True, tag="commands"):
-    """The slash commands of this folder."""
-
-    commands: tuple[CommandInfo, ...]
-
-
-class SkillInterface(Shape, frozen=True, kw_only=True):
-    """How a UI may show a skill."""
-
-    display_name: str | UnsetType = UNSET
-    short_description: str | UnsetType = UNSET
-    icon_small: str | UnsetType = UNSET
-    icon_large: str | UnsetType = UNSET
-    default_prompt: str | UnsetType = UNSET
-    agents: tuple[str, ...] | UnsetType = UNSET
-
-
-class SkillEntry(Shape, frozen=True, kw_only=True):
-    """One skill."""
-
-    name: str
-    path: str
-    source: Literal["project", "global", "user", "built-in"]
-    enabled: bool
-    triggers: tuple[str, ...]
-    description: str
-    interface: SkillInterface | UnsetType = UNSET
-
-
-class SkillsList(ServerMessage, frozen=True, kw_only=True, tag="skills_list"):
-    """Every skill of this folder, those that are switched off among them."""
-
-    skills: tuple[SkillEntry, ...]
-
-
-class SkillContent(ServerMessage, frozen=True, kw_only=True, tag="skill_content"):
-    """One skill with its text."""
-
-    skill: SkillEntry
-    content: str
-
-
-# Providers
-
-
-class CatalogEntry(Shape, frozen=True, kw_only=True):
-    """One provider of ``provider_catalog``."""
-
-    id: str
-    name: str
-    models: tuple[str, ...]
-    default_model: str
-
-
-class ProviderCatalog(ServerMessage, frozen=True, kw_only=True, tag="provider_catalog"):
-    """The providers; ``default`` has each one's model, ``connected`` those that something was kept for."""
-
-    all: tuple[CatalogEntry, ...]
-    default: dict[str, str]
-    connected: tuple[str, ...]
-
-
-class AuthMethod(Shape, frozen=True, kw_only=True):
-    """One way to sign in."""
-
-    id: str
-    type: Literal["api", "oauth"]
-    label: str
-    oauth_mode: Literal["auto", "code"] | UnsetType = UNSET
-
-
-class ProviderAuthMethods(ServerMessage, frozen=True, kw_only=True, tag="provider_auth_methods"):
-    """The ways to sign in, by provider."""
-
-    methods: dict[str, tuple[AuthMethod, ...]]
-
-
-class Challenge(Shape, frozen=True, kw_only=True):
-    """What the person is to do now."""
-
-    method: Literal["auto", "code"]
-    instructions: str
-    command: str | UnsetType = UNSET
-    url: str | UnsetType = UNSET
-
-
-class ProviderAuthChallenge(ServerMessage, frozen=True, kw_only=True, tag="provider_auth_challenge"):
-    """The answer to ``provider_auth_authorize``."""
-
-    provider: str
-    method_id: str
-    challenge: Challenge
-
-
-class ProviderAuthResult(ServerMessage, frozen=True, kw_only=True, tag="provider_auth_result"):
-    """How a sign-in came out; without a mode when it failed."""
-
-    provider: str
-    method_id: str
-    ok: bool
-    mode: Literal["api_key", "oauth", "oauth_pending"] | UnsetType = UNSET
-    message: str
-
-
-class Account(Shape, frozen=True, kw_only=True):
-    """Who is signed in."""
-
-    email: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-
-
-class StatusEntry(Shape, frozen=True, kw_only=True):
-    """One provider of ``provider_status``."""
-
-    provider: str
-    authorized: bool
-    verified: bool
-    mode: Literal["missing", "error", "api_key", "oauth", "oauth_pending"]
-    account: Account | None
-    message: str
-    checked_at: str
-
-
-class ProviderStatus(ServerMessage, frozen=True, kw_only=True, tag="provider_status"):
-    """How each provider stands."""
-
-    providers: tuple[StatusEntry, ...]
-
-
-# Backups
-
-
-class Checkpoint(Shape, frozen=True, kw_only=True):
-    """Seed: ``SessionBackupCheckpoint``. ``patch_bytes`` is what it takes on disk."""
-
-    id: str
-    index: int
-    created_at: str
-    trigger: Literal["auto", "manual"]
-    changed: bool
-    patch_bytes: int
-
-
-class OriginalSnapshot(Shape, frozen=True, kw_only=True):
-    """What the session began with."""
-
-    kind: Literal["pending", "directory", "tar_gz"]
-
-
-class Backup(Shape, frozen=True, kw_only=True):
-    """Seed: ``SessionBackupState``."""
-
-    status: Literal["initializing", "ready", "failed"]
-    session_id: str
-    working_directory: str
-    backup_directory: str | None
-    created_at: str
-    original_snapshot: OriginalSnapshot
-    checkpoints: tuple[Checkpoint, ...]
-    failure_reason: str | UnsetType = UNSET
-
-
-class SessionBackupState(ServerMessage, frozen=True, kw_only=True, tag="session_backup_state"):
-    """The checkpoints of the session's folder, and why they are told."""
-
-    reason: BackupReason
-    backup: Backup
-
-
-# Observability and harness
-
-
-class QueryApi(Shape, frozen=True, kw_only=True):
-    """Where the stores are."""
-
-    logs_base_url: str
-    metrics_base_url: str
-    traces_base_url: str
-
-
-class ObservabilityConfig(Shape, frozen=True, kw_only=True):
-    """There also where it is switched off."""
-
-    mode: Literal["local_docker"] = "local_docker"
-    otlp_http_endpoint: str
-    query_api: QueryApi
-    default_window_sec: int
-
-
-class ObservabilityStatus(ServerMessage, frozen=True, kw_only=True, tag="observability_status"):
-    """At link start."""
-
-    enabled: bool
-    observability: ObservabilityConfig
-
-
-class HarnessContext(ServerMessage, frozen=True, kw_only=True, tag="harness_context"):
-    """What the run is about; null while nobody said so."""
-
-    context: Json
-
-
-class ObservabilityQueryResult(ServerMessage, frozen=True, kw_only=True, tag="observability_query_result"):
-    """What a store answered."""
-
-    result: QueryResult
-
-
-class HarnessSloResult(ServerMessage, frozen=True, kw_only=True, tag="harness_slo_result"):
-    """Whether what was promised holds."""
-
-    result: SloResult
 
 
 _encoder = msgspec.json.Encoder()

@@ -40,6 +40,7 @@ from dragoman.hub.events import (
 from dragoman.hub.state import SavedCheckpoint, SessionState
 
 from . import messages as wire
+from . import workspace_messages as around
 from .backups import backup_state
 from .errors import BACKUP, error
 from .prompts import prompt
@@ -114,10 +115,10 @@ class Projection:
         asked = (prompt(self._id, opened) for opened in self.state.decisions.values())
         return [message for message in asked if message is not None]
 
-    def backup(self, reason: wire.BackupReason) -> wire.SessionBackupState:
+    def backup(self, reason: around.BackupReason) -> around.SessionBackupState:
         """The checkpoints, and why they are told."""
         state = backup_state(self.state, self._backups)
-        return wire.SessionBackupState(session_id=self._id, reason=reason, backup=state)
+        return around.SessionBackupState(session_id=self._id, reason=reason, backup=state)
 
     # What comes after it
 

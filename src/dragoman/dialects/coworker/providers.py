@@ -14,8 +14,8 @@ from dragoman.hub import providers as hub
 from dragoman.hub.workspace_config import WorkspaceConfig
 from dragoman.services.observability.harness import iso_time
 
-from .messages import (
-    PROVIDERS,
+from .messages import PROVIDERS
+from .provider_messages import (
     Account,
     AuthMethod,
     CatalogEntry,

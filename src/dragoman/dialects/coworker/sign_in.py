@@ -19,18 +19,8 @@ from dragoman.hub.providers import AuthChallenge, AuthResult, Providers
 from . import providers as told
 from .client_messages import ProviderAuthAuthorize, ProviderAuthCallback, ProviderAuthSetApiKey
 from .javascript import trimmed
-from .messages import (
-    PROVIDERS,
-    Challenge,
-    Error,
-    ErrorCode,
-    ErrorSource,
-    Log,
-    ProviderAuthChallenge,
-    ProviderAuthResult,
-    ProviderStatus,
-    ServerMessage,
-)
+from .messages import PROVIDERS, Error, ErrorCode, ErrorSource, Log, ServerMessage
+from .provider_messages import Challenge, ProviderAuthChallenge, ProviderAuthResult, ProviderStatus
 
 Say = Callable[[ServerMessage], None]
 

@@ -10,25 +10,25 @@ from msgspec import UNSET, UnsetType
 
 from dragoman.hub import skills as hub
 
-from . import messages
+from . import workspace_messages as around
 
 T = TypeVar("T")
 
 
-def skills_list(session: str, skills: Iterable[hub.Skill]) -> messages.SkillsList:
+def skills_list(session: str, skills: Iterable[hub.Skill]) -> around.SkillsList:
     """All of them, in the order given."""
-    return messages.SkillsList(session_id=session, skills=tuple(map(skill_entry, skills)))
+    return around.SkillsList(session_id=session, skills=tuple(map(skill_entry, skills)))
 
 
-def skill_content(session: str, content: hub.SkillContent) -> messages.SkillContent:
+def skill_content(session: str, content: hub.SkillContent) -> around.SkillContent:
     """One of them, with its text as it is shown: without the front matter."""
-    return messages.SkillContent(session_id=session, skill=skill_entry(content.skill), content=content.content)
+    return around.SkillContent(session_id=session, skill=skill_entry(content.skill), content=content.content)
 
 
-def commands_list(session: str, listed: Iterable[hub.Command]) -> messages.Commands:
+def commands_list(session: str, listed: Iterable[hub.Command]) -> around.Commands:
     """All of them, in the order given."""
     infos = (
-        messages.CommandInfo(
+        around.CommandInfo(
             name=each.name,
             description=_given(each.description),
             source=each.source,
@@ -36,12 +36,12 @@ def commands_list(session: str, listed: Iterable[hub.Command]) -> messages.Comma
         )
         for each in listed
     )
-    return messages.Commands(session_id=session, commands=tuple(infos))
+    return around.Commands(session_id=session, commands=tuple(infos))
 
 
-def skill_entry(skill: hub.Skill) -> messages.SkillEntry:
+def skill_entry(skill: hub.Skill) -> around.SkillEntry:
     """One skill."""
-    return messages.SkillEntry(
+    return around.SkillEntry(
         name=skill.name,
         path=skill.path,
         source=skill.source,
@@ -52,8 +52,8 @@ def skill_entry(skill: hub.Skill) -> messages.SkillEntry:
     )
 
 
-def _interface(shown: hub.SkillInterface) -> messages.SkillInterface:
-    return messages.SkillInterface(
+def _interface(shown: hub.SkillInterface) -> around.SkillInterface:
+    return around.SkillInterface(
         display_name=_given(shown.display_name),
         short_description=_given(shown.short_description),
         icon_small=_given(shown.icon_small),
