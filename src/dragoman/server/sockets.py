@@ -39,6 +39,9 @@ DISCARD_SILENCE = 0.2
 DISCARD_LIMIT = 5.0
 """Seconds for which such a peer may go on sending."""
 
+UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+"""The answer to an upgrade that is no request."""
+
 
 class SocketUser(Protocol):
     """What is told of a socket's life once it is attached."""
@@ -150,6 +153,7 @@ class Socket(WebSocketsSansIOProtocol):
             self._discard_until_silent()
         elif len(data) <= TURN_BYTES and not self._unparsed:
             super().data_received(data)
+            self._refuse_unread()
         else:
             self._unparsed += data
             self._parse()
@@ -163,11 +167,21 @@ class Socket(WebSocketsSansIOProtocol):
             piece = bytes(self._unparsed[:TURN_BYTES])
             del self._unparsed[:TURN_BYTES]
             super().data_received(piece)
+            self._refuse_unread()
             if self._unparsed and self.loop.time() > until:
                 self._parse_later()
                 return
         if self._broken:
             self._unparsed.clear()
+
+    def _refuse_unread(self) -> None:
+        """An upgrade that cannot be read is answered (414, 431, else 400) and over; uvicorn would leave it waiting."""
+        if self.conn.handshake_exc is None or self.handshake_initiated or self.transport.is_closing():
+            return
+        answer = b"".join(self.conn.data_to_send())
+        self.transport.write(answer or UNREADABLE)
+        self._unparsed.clear()
+        self.transport.close()
 
     def _parse_later(self) -> None:
         if self._parsing:
