@@ -197,6 +197,14 @@ async def test_open_decisions_have_a_limit(make_hub: MakeHub) -> None:
         session.open_decision(ask("three"))
 
 
+async def test_an_answer_has_a_limit_in_bytes(make_hub: MakeHub) -> None:
+    hub = await make_hub(limits=HubLimits(prompt_bytes=100))
+    session, opened = await asked(hub)
+    with pytest.raises(LimitReached, match="prompt_bytes"):
+        await session.answer(LOCAL, opened.decision, Answer(text="x" * 100), via="test")
+    assert list(session.state.decisions) == [opened.decision]
+
+
 # Durable before its effect
 
 

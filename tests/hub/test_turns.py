@@ -712,3 +712,24 @@ async def test_deltas_of_a_turn_are_seen_in_order(hub: Hub) -> None:
     await idle(session)
     texts = [fact.text for fact in await hub.facts(session) if isinstance(fact, PartDelta)]
     assert texts == [f"delta {number} " for number in range(1500)]
+
+
+async def test_what_a_prompt_carries_counts_as_well(make_hub: MakeHub) -> None:
+    """Whoever views the session is shown all of it."""
+    hub = await make_hub(limits=HubLimits(prompt_bytes=20))
+    session = await hub.create()
+    await submit(session, "0123456789", client_message_id="0123456789")
+    await idle(session)
+    with pytest.raises(LimitReached, match="prompt_bytes"):
+        await submit(session, "0123456789", client_message_id="0123456789-")
+    with pytest.raises(LimitReached, match="prompt_bytes"):
+        await submit(session, "", detail={"id": "0123456789-0123456789"})
+
+
+async def test_settings_have_a_limit_in_bytes(make_hub: MakeHub) -> None:
+    hub = await make_hub(limits=HubLimits(settings_bytes=20))
+    session = await hub.create()
+    await session.change_settings(LOCAL, {"note": "012345678"})
+    with pytest.raises(LimitReached, match="settings_bytes"):
+        await session.change_settings(LOCAL, {"note": "0123456789"})
+    assert session.state.settings["note"] == "012345678"

@@ -42,7 +42,10 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """For saving or restoring a session's workspace. What takes longer has failed, and a turn that waits goes on."""
 
     prompt_bytes: int = 4 * 1024 * 1024
-    """Length of one prompt, in UTF-8."""
+    """Length of one prompt, in UTF-8, with its client message id and what else it carries; of one answer, as JSON."""
+
+    settings_bytes: int = 1024 * 1024
+    """Length of what one change of a session's settings sets, as JSON."""
 
     hook_bytes: int = 4 * 1024 * 1024
     """Length of what one hook posts; a longer one is left out, and its agent goes on. What a tool has read is in it."""

@@ -49,6 +49,7 @@ from .hook_config import check_hook_settings
 from .log import SessionParts, key_of, prompt_key
 from .permissions import Principal, Right
 from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
+from .sizes import json_size, prompt_size
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
 from .workspace import WorkspaceSession, check_workspace_settings
@@ -192,6 +193,8 @@ class Session(ToolSession, WorkspaceSession):
         question, ``UnknownDecision``, ``InvalidAnswer`` (it stays open).
         """
         self.admit(principal, Right.APPROVE)
+        if json_size(answer) > self.limits.prompt_bytes:
+            raise LimitReached(f"the answer is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
         if decision in self.state.decisions:
             async with self.ensure_agent().answering(decision, answer):
                 event = await self._take_answer(principal, decision, answer, via, question)
@@ -231,6 +234,8 @@ class Session(ToolSession, WorkspaceSession):
         check_hook_settings(changes)
         check_workspace_settings(changes)
         self._factory.check_settings(changes)
+        if json_size(changes) > self.limits.settings_bytes:
+            raise LimitReached(f"the settings are longer than {self.limits.settings_bytes} bytes (settings_bytes)")
         if WIDENING & changes.keys():
             self.admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
@@ -370,8 +375,7 @@ class Session(ToolSession, WorkspaceSession):
             raise Busy(self.state.turn.turn if self.state.turn is not None else None)
         if len(self.state.queue) >= self.limits.queue_prompts:
             raise LimitReached(f"{self.limits.queue_prompts} prompts are waiting (queue_prompts)")
-        texts = (prompt.text, prompt.content or "")
-        if any(len(text.encode(errors="surrogatepass")) > self.limits.prompt_bytes for text in texts):
+        if prompt_size(prompt) > self.limits.prompt_bytes:
             raise LimitReached(f"the prompt is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
 
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .errors import InvalidRequest
+from .events import PromptSubmitted
 
 _encoder = msgspec.json.Encoder()
 
@@ -15,6 +16,13 @@ def json_size(value: object) -> int:
         return len(_encoder.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as problem:
         raise InvalidRequest(f"cannot be stored: {problem}") from problem
+
+
+def prompt_size(prompt: PromptSubmitted) -> int:
+    """Bytes of what clients are shown of a prompt, ids and all, or of what its agent is told: whichever is more."""
+    beside = json_size(prompt.detail) if prompt.detail else 0
+    shown = _length(prompt.text) + _length(prompt.client_message_id or "") + beside
+    return max(shown, _length(prompt.content or ""))
 
 
 def holds_more(raw: bytes, most: int) -> bool:
@@ -28,6 +36,10 @@ def holds_more(raw: bytes, most: int) -> bool:
     if bare.count(b'"') > 4 * most:  # names and texts: a value has at most one of each
         return True
     return _opening(b"".join(bare.split(b'"')[::2])) > most
+
+
+def _length(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
 
 
 def _opening(raw: bytes) -> int:

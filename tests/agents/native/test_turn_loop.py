@@ -673,3 +673,12 @@ async def test_a_script_ends_with_its_turn(hub: NativeHub) -> None:
     facts = await hub.turn(session, "hello")
     assert "hello" in of(facts, TurnEnded)[0].result
     assert "never" not in of(facts, TurnEnded)[0].result
+
+
+@pytest.mark.parametrize("key", ["model", "provider"])
+async def test_the_name_of_a_model_is_a_name(hub: NativeHub, key: str) -> None:
+    """Every piece of an answer carries it."""
+    session = await hub.session()
+    await session.change_settings(LOCAL, {key: "x" * 1000})
+    with pytest.raises(InvalidRequest, match="at most 1000 characters"):
+        await session.change_settings(LOCAL, {key: "x" * 1001})

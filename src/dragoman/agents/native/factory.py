@@ -32,6 +32,11 @@ log = logging.getLogger("dragoman.native")
 _SWITCHES = frozenset({"enable_mcp"})
 _TEXTS = frozenset({"provider", "model", "instructions", "output_directory"})
 
+_NAMES = frozenset({"provider", "model"})
+
+NAME_CHARS = 1000
+"""Characters of the name of a model or a provider: every piece of an answer carries both."""
+
 
 class NativeFactory:
     """One for a server. A session's settings say what it runs with: ``provider``, ``model``, ``mode``.
@@ -80,6 +85,8 @@ class NativeFactory:
         for key, value in changes.items():
             if key in _TEXTS and value is not None and not isinstance(value, str):
                 raise InvalidRequest(f"{key}: it is a text")
+            if key in _NAMES and isinstance(value, str) and len(value) > NAME_CHARS:
+                raise InvalidRequest(f"{key}: it has at most {NAME_CHARS} characters")
             if key == "disabled_tools" and value is not None and not _are_names(value):
                 raise InvalidRequest("disabled_tools: it is a list of names")
             if key in _SWITCHES and value is not None and not isinstance(value, bool):
