@@ -38,7 +38,7 @@ from . import messages as wire
 from . import workspace_messages as around
 from .backups import backup_state
 from .errors import BACKUP, INTERNAL, INVALID, Kind, error
-from .javascript import trimmed
+from .javascript import clipped, trimmed
 from .projection import MESSAGE_ID, echo
 from .prompts import as_answer, find
 from .sign_in import ProviderRequests
@@ -90,9 +90,6 @@ class Commands:
         """Silent (seed: Handshake Flow), but to a client that asks for what the seed lacks."""
         if message.features:
             self._link.grant(message.features)
-            self._link.say(
-                wire.Features(session_id=self._id, features=self._link.features.names, cursor=self._link.cursor)
-            )
 
     def _ping(self, _: asked.Ping) -> None:
         self._link.say(wire.Pong(session_id=self._id))
@@ -165,7 +162,7 @@ class Commands:
 
     def _unknown(self, what: str, request: str) -> None:
         """The seed has no error for it (spec §3)."""
-        self._link.say(wire.Log(session_id=self._id, line=f"[warn] {what} for unknown requestId: {request}"))
+        self._link.say(wire.Log(session_id=self._id, line=f"[warn] {what} for unknown requestId: {clipped(request)}"))
 
     # Model and tools
 

@@ -103,13 +103,19 @@ class CoworkerDialect:
         named, cursor = upgrade.query.get("session"), _cursor(upgrade.query.get("after"))
         if named is None and not self._makes_sessions:
             named = self._only(principal)
+        if named is None and cursor is not None:
+            raise InvalidRequest("after is a cursor in the log of the session that session names")
         features = Features.of(upgrade.query.get("features", "").split(","), joined=named is not None)
         if named is None:
             session, config = await self._make(principal)
         else:
             session = await self.registry.get(principal, named)
             config = await self.around.configs.read(Path(session.state.cwd))
-        projection = await projection_at(session, cursor, await self._usual(config))
+        try:
+            projection = await projection_at(session, cursor, await self._usual(config))
+        except BaseException:
+            self._lives.forsaken(session)
+            raise
         wire_.set_message_limit(self.settings.message_limit)
         opening = self._opening(projection, config, features, session)
         link = CoworkerLink(self, session, projection, principal, wire_, features, opening)

@@ -8,6 +8,7 @@ from dragoman.hub import errors as hub
 from dragoman.hub.events import Problem
 
 from . import messages as wire
+from .javascript import clipped
 
 
 class Kind(NamedTuple):
@@ -58,8 +59,8 @@ def failure(session: str, problem: Problem | None) -> wire.Error:
 
 
 def error(session: str, message: str, kind: Kind) -> wire.Error:
-    """An ``error`` message."""
-    return wire.Error(session_id=session, message=message, code=kind.code, source=kind.source)
+    """An ``error`` message. What a client has sent may stand in its text, so that is no longer than its errors are."""
+    return wire.Error(session_id=session, message=clipped(message), code=kind.code, source=kind.source)
 
 
 def _kind_of(problem: Problem) -> Kind:

@@ -17,6 +17,9 @@ from .fields import ABSENT, Wrong
 MOST_COMMAS = 100_000
 """In a list of checks; one with more is not taken apart."""
 
+PAYLOAD_BYTES = 1024 * 1024
+"""Bytes of JSON of a context, a query or a list of checks; more is not taken apart. Replies repeat all of it."""
+
 _QUERY_TYPES = get_args(QueryType)
 _CHECK_TYPES = ("latency", "error_rate", "custom")
 _OPERATORS = get_args(Operator)
@@ -63,6 +66,7 @@ _metadata = msgspec.json.Decoder(dict[str, str])
 
 def context(raw: Raw) -> HarnessContext:
     """The payload of ``harness_context_set``, as it was given. Raises ``Wrong``, as all here."""
+    _check_length(raw, "context")
     given = fields.read(raw, _context)
     if given is None:
         raise Wrong("missing/invalid context")
@@ -83,6 +87,7 @@ def context(raw: Raw) -> HarnessContext:
 
 def query(raw: Raw) -> QueryRequest:
     """The payload of ``observability_query``."""
+    _check_length(raw, "query")
     given = fields.read(raw, _query)
     if given is None:
         raise Wrong("missing/invalid query")
@@ -101,10 +106,16 @@ def checks(raw: Raw) -> tuple[SloCheck, ...]:
     """The payload of ``harness_slo_evaluate``: one check at least."""
     if bytes(raw).count(b",") > MOST_COMMAS:
         raise Wrong("missing/invalid checks")
+    _check_length(raw, "checks")
     found = fields.read(raw, _checks)
     if not found:
         raise Wrong("missing/invalid checks")
     return tuple(map(_one_check, found))
+
+
+def _check_length(raw: Raw, name: str) -> None:
+    if memoryview(raw).nbytes > PAYLOAD_BYTES:
+        raise Wrong(f"invalid {name}: longer than {PAYLOAD_BYTES} bytes")
 
 
 def _one_check(raw: Raw) -> SloCheck:

@@ -29,6 +29,9 @@ log = logging.getLogger("dragoman.links")
 FULL_FRAME = 64 * 1024
 """Bytes of messages that leave together, when so much is there."""
 
+GONE = (1001, "the session is gone")
+"""How a link ends that has not been told all of a log that was dropped: it would wait for ever."""
+
 
 class CoworkerLink:
     """One client. Implements ``Link``."""
@@ -56,6 +59,7 @@ class CoworkerLink:
         self._commands = Commands(self, dialect.around)
         self._load = 0
         self._gone = False
+        self._over = False
 
     def begin(self) -> None:
         """The providers are told of as they become known (spec §1.1)."""
@@ -92,6 +96,9 @@ class CoworkerLink:
             opening, self._opening = self._opening, None
             return opening
         reply = self._replies.take(self.cursor)
+        if reply is None and self._events.gone and not self._over:
+            self._over = True
+            self._wire.close(*GONE)
         return reply if reply is not None else self._told()
 
     def lost(self) -> None:
@@ -109,9 +116,15 @@ class CoworkerLink:
             self._wire.wake()
 
     def grant(self, features: Iterable[str]) -> None:
-        """The client knows these features."""
+        """The client knows these features, and is told which it has and what it was told by then.
+
+        The cursor is that of the moment at which this leaves: frames before it may carry later ones than there are now,
+        and whoever went back to an earlier one would be told twice.
+        """
         self.features = self.features.also(features)
         self._dialect.granted(self)
+        self._replies.put(self._granted, self.session.head)
+        self._wire.wake()
 
     # Out
 
@@ -131,6 +144,10 @@ class CoworkerLink:
                 frames.append(reply)
                 size += len(reply)
         return b"".join(frames) if frames else None
+
+    def _granted(self) -> bytes:
+        names = self.features.names
+        return text_frame(wire.encode(wire.Features(session_id=self.session.id, features=names, cursor=self.cursor)))
 
     # In
 

@@ -63,6 +63,12 @@ class Lives:
         if life is not None:
             life.grace = max(life.grace, grace)
 
+    def forsaken(self, session: Session) -> None:
+        """A link to it has not come about: if no other views it, it ends as if that one had left."""
+        life = self._lives.get(session.id)
+        if life is not None and life.links == 0 and life.ending is None:
+            self._end_later(life, life.grace)
+
     def left(self, session: Session) -> None:
         """A link is gone."""
         life = self._lives.get(session.id)

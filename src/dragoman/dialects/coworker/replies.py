@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+
+LATE = 256
+"""Bytes that a frame counts for which is made when it leaves."""
 
 
 class Replies:
@@ -14,26 +18,30 @@ class Replies:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._waiting: deque[tuple[int, bytes | Callable[[], bytes]]] = deque()
         self._bytes = 0
 
     @property
     def full(self) -> bool:
         return self._bytes >= self._limit
 
-    def put(self, frame: bytes, after: int) -> None:
-        """Add a reply behind the others."""
+    def put(self, frame: bytes | Callable[[], bytes], after: int) -> None:
+        """Add a reply behind the others; one that depends on what was sent before it, as what makes it."""
         self._waiting.append((after, frame))
-        self._bytes += len(frame)
+        self._bytes += _size(frame)
 
     def take(self, cursor: int) -> bytes | None:
         """The oldest reply, if the link is far enough."""
         if not self._waiting or self._waiting[0][0] > cursor:
             return None
         _, frame = self._waiting.popleft()
-        self._bytes -= len(frame)
-        return frame
+        self._bytes -= _size(frame)
+        return frame if isinstance(frame, bytes) else frame()
 
     def release(self) -> None:
         """The disk does not take what they wait for: let them go as they are."""
         self._waiting = deque((0, frame) for _, frame in self._waiting)
+
+
+def _size(frame: bytes | Callable[[], bytes]) -> int:
+    return len(frame) if isinstance(frame, bytes) else LATE
