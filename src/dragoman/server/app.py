@@ -22,6 +22,18 @@ log = logging.getLogger("dragoman.links")
 access = logging.getLogger("dragoman.http")
 
 
+_STATUS = {
+    "unknown_session": 404,
+    "gone": 404,
+    "closed": 503,
+    "limit_reached": 503,
+    "not_ready": 503,
+    "storage_unavailable": 503,
+}
+"""What a refused upgrade is answered with, 400 else: with 503 where it is the server that cannot take the client now,
+so that one that connects again by itself goes on trying."""
+
+
 class Application:
     """Dispatches by path: ``pages`` of the server's own, then the dialects as they are mounted (``Mounts``)."""
 
@@ -88,7 +100,7 @@ class Application:
         try:
             link = await dialect.open(upgrade, pump)
         except HubError as problem:
-            link = Refusal(404 if problem.code in ("unknown_session", "gone") else 400, str(problem))
+            link = Refusal(_STATUS.get(problem.code, 400), str(problem))
         if isinstance(link, Refusal):
             pump.gone()
             await refuse(scope, send, link.status, link.body, link.media_type)
