@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from tests.client.chopper import Chopper
 
@@ -210,6 +211,17 @@ async def test_a_session_that_nobody_comes_back_to_is_ended(make_server: MakeSer
     at = {event["fact"]["type"]: event["at"] for event in log}
     assert at["session.closed"] - at["turn.started"] >= 500, "it goes on meanwhile"
     assert [event["fact"]["outcome"] for event in log if event["fact"]["type"] == "turn.ended"] == ["interrupted"]
+
+
+async def test_who_is_refused_does_not_keep_a_session_alive(make_server: MakeServer) -> None:
+    served = await make_server(config="\n[dialects.coworker]\nresume_seconds = 1.0\n")
+    async with raw_link(f"{served.url}?features=resume") as link:
+        session = json.loads(await link.recv())["sessionId"]
+    with pytest.raises(InvalidStatus) as refused:
+        async with raw_link(f"{served.url}?session={session}&after=1000000"):
+            pass
+    assert refused.value.response.status_code == 400
+    await served.closed(session)
 
 
 async def test_a_session_is_kept_for_whoever_comes_back_in_time(make_server: MakeServer) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.agents.native.model_server import ModelServer, serving
 from tests.agents.native.model_server.script import Answer, Gate, Say, use
@@ -228,6 +228,19 @@ def asked(port: int, path: str) -> tuple[int, bytes]:
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+async def test_a_folder_that_is_gone_is_no_mistake_of_the_client(tmp_path: Path) -> None:
+    async with desktop(tmp_path, "--dir", "work", "--port", "0", "--json") as wrapper:
+        ready = await wrapper.start()
+        wrapper.work.rmdir()
+        with pytest.raises(InvalidStatus) as refused:
+            async with linked(ready["url"]):
+                pass
+        assert refused.value.response.status_code == 503
+        wrapper.work.mkdir()
+        async with linked(ready["url"]) as link:
+            assert link.frames[0]["config"]["workingDirectory"] == str(wrapper.work)
 
 
 # End

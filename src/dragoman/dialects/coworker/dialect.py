@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from starlette.types import ASGIApp
 
 from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
-from dragoman.hub.errors import HubError, InvalidRequest, UnknownSession
+from dragoman.hub.errors import InvalidRequest, UnknownSession
 from dragoman.hub.events import Event, Json
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal, Right
 from dragoman.hub.providers import Providers
@@ -33,8 +32,6 @@ from .providers import auth_methods, method_ids, preferred
 from .replies import Replies
 from .routes import make_routes
 from .settings import CoworkerSettings
-
-log = logging.getLogger("dragoman.links")
 
 TokenCheck = Callable[[str | None], bool]
 
@@ -86,8 +83,8 @@ class CoworkerDialect:
             checks=observability.checks,
             methods=method_ids(providers.auth_methods()),
         )
-        self._lives = Lives(self.tasks)
-        self.tasks.start(self._take_over(), "take over")
+        self._lives = Lives(self.tasks, grace=settings.resume_seconds)
+        self.tasks.start(self._lives.end_left_open(registry), "left open")
         self._links: dict[str, set[CoworkerLink]] = {}
         self._shared: FrameCache[None] = FrameCache(settings.shared_frames, settings.shared_bytes)
 
@@ -106,21 +103,26 @@ class CoworkerDialect:
         if named is None and cursor is not None:
             raise InvalidRequest("after is a cursor in the log of the session that session names")
         features = Features.of(upgrade.query.get("features", "").split(","), joined=named is not None)
+        config: WorkspaceConfig | None = None
         if named is None:
-            session, config = await self._make(principal)
+            try:
+                session, config = await self._make(principal)
+            except InvalidRequest as problem:  # not by the client, which asks for nothing: our folder is gone, say
+                return Refusal(503, str(problem))
         else:
             session = await self.registry.get(principal, named)
-            config = await self.around.configs.read(Path(session.state.cwd))
+        # From here on it does not end: not in the middle of being joined, nor without its link's having been there.
+        self._lives.joined(session, self.settings.resume_seconds if features.resume else 0.0)
         try:
+            config = config or await self.around.configs.read(Path(session.state.cwd))
             projection = await projection_at(session, cursor, await self._usual(config))
         except BaseException:
-            self._lives.forsaken(session)
+            self._lives.left(session)
             raise
         wire_.set_message_limit(self.settings.message_limit)
         opening = self._opening(projection, config, features, session)
         link = CoworkerLink(self, session, projection, principal, wire_, features, opening)
         self._links.setdefault(session.id, set()).add(link)
-        self._lives.joined(session, self.settings.resume_seconds if features.resume else 0.0)
         link.begin()
         return link
 
@@ -165,22 +167,6 @@ class CoworkerDialect:
             self._lives.left(link.session)
 
     # Inside
-
-    async def _take_over(self) -> None:
-        """Look for sessions of links that a server before this one left open: they end as any that nobody views.
-
-        Their links are gone with it (seed: Session = connection), but one that resumes may come back, so there is time.
-        """
-        for row in self.registry.rows(LOCAL):
-            if row.kind != "native" or row.status == "closed":
-                continue
-            try:
-                session = await self.registry.get(LOCAL, row.session)
-            except HubError as problem:
-                log.warning("session %s is left open: %s", row.session, problem)
-                continue
-            if session.state.settings.get(OF_LINKS) is True:
-                self._lives.left_open(session, self.settings.resume_seconds)
 
     def _principal(self, token: str | None) -> Principal | None:
         if self._token is None:

@@ -8,6 +8,8 @@ import logging
 import msgspec
 
 from dragoman.hub.errors import HubError
+from dragoman.hub.permissions import LOCAL
+from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
 
@@ -33,25 +35,26 @@ class _Life(msgspec.Struct):
 
 
 class Lives:
-    """See the module. Sessions that were made elsewhere are none of its business."""
+    """See the module. Sessions that were made elsewhere are none of its business.
 
-    def __init__(self, tasks: TaskOwner) -> None:
+    Links of a server before this one are gone with it, but one that resumes may come back: what they made has ``grace``
+    seconds for that.
+    """
+
+    def __init__(self, tasks: TaskOwner, *, grace: float) -> None:
         self._tasks = tasks
+        self._grace = grace
         self._lives: dict[str, _Life] = {}
 
     def made(self, session: Session) -> None:
         """A link made this session."""
         self._lives[session.id] = _Life(session, 0.0)
 
-    def left_open(self, session: Session, grace: float) -> None:
-        """Links of a server before this one made it: in ``grace`` seconds it ends, unless somebody comes back to it."""
-        if session.id not in self._lives:
-            life = self._lives[session.id] = _Life(session, grace)
-            self._end_later(life, grace)
-
     def joined(self, session: Session, grace: float) -> None:
         """A link views it; one that may come back asks for ``grace`` seconds."""
         life = self._lives.get(session.id)
+        if life is None and _of_links(session):
+            life = self._lives[session.id] = _Life(session, self._grace)
         if life is not None:
             life.links += 1
             life.grace = max(life.grace, grace)
@@ -63,12 +66,6 @@ class Lives:
         if life is not None:
             life.grace = max(life.grace, grace)
 
-    def forsaken(self, session: Session) -> None:
-        """A link to it has not come about: if no other views it, it ends as if that one had left."""
-        life = self._lives.get(session.id)
-        if life is not None and life.links == 0 and life.ending is None:
-            self._end_later(life, life.grace)
-
     def left(self, session: Session) -> None:
         """A link is gone."""
         life = self._lives.get(session.id)
@@ -77,6 +74,32 @@ class Lives:
         life.links -= 1
         if life.links == 0:
             self._end_later(life, life.grace)
+
+    async def end_left_open(self, registry: Registry) -> None:
+        """Wait, then end what a lost server left open, unless somebody has come back to it.
+
+        One after the other, and nothing is looked at before its time: there may be thousands, and they are loaded for
+        it, which costs the start of a server nothing and its memory little.
+        """
+        left = [row.session for row in registry.rows(LOCAL) if row.kind == "native" and row.status != "closed"]
+        await asyncio.sleep(self._grace)
+        for name in left:
+            if name in self._lives:
+                continue
+            try:
+                session = await registry.get(LOCAL, name)
+            except HubError as problem:
+                log.warning("session %s is left open: %s", name, problem)
+                continue
+            if name not in self._lives and _of_links(session):
+                await self._end_left(session)
+
+    async def _end_left(self, session: Session) -> None:
+        if session.watched:
+            life = self._lives[session.id] = _Life(session, self._grace)
+            self._end_later(life, LOOK_AGAIN)
+        else:
+            await _close(session)
 
     async def close(self, budget: float) -> None:
         """The server stops: what no link may come back to is over."""
@@ -103,6 +126,10 @@ class Lives:
             return
         self._lives.pop(life.session.id, None)
         self._tasks.start(_close(life.session), f"end:{life.session.id}")
+
+
+def _of_links(session: Session) -> bool:
+    return session.state.closed is None and session.state.settings.get(OF_LINKS) is True
 
 
 async def _close(session: Session, budget: float = 2.0) -> None:
