@@ -16,6 +16,7 @@ from dragoman.hub.errors import (
     AlreadyResolved,
     AnsweredAlready,
     CheckpointFailed,
+    ConflictingRepeat,
     InvalidRequest,
     NotPermitted,
     StorageUnavailable,
@@ -113,14 +114,17 @@ class Commands:
         """On a link that may have come back, a message id that was used since the last reset is no new prompt."""
         known = message_id is not None and self._link.features.knows_repeats
         detail: dict[str, Json] = {} if message_id is None else {MESSAGE_ID: message_id}
-        receipt = await self._session.submit(
-            self._who,
-            text,
-            via=VIA,
-            client_message_id=f"{self._session.state.resets}:{message_id}" if known else None,
-            content=content,
-            detail=detail,
-        )
+        try:
+            receipt = await self._session.submit(
+                self._who,
+                text,
+                via=VIA,
+                client_message_id=f"{self._session.state.resets}:{message_id}" if known else None,
+                content=content,
+                detail=detail,
+            )
+        except ConflictingRepeat:
+            raise ConflictingRepeat(message_id or "") from None  # by the name that the client gave it
         if receipt.duplicate:
             self._link.say(echo(self._id, text, message_id))
 

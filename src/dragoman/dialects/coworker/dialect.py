@@ -101,7 +101,7 @@ class CoworkerDialect:
         if named is None and not self._makes_sessions:
             named = self._only(principal)
         if named is None and cursor is not None:
-            raise InvalidRequest("after is a cursor in the log of the session that session names")
+            raise InvalidRequest("after is a place in the log of the session that session= names: it names none")
         features = Features.of(upgrade.query.get("features", "").split(","), joined=named is not None)
         config: WorkspaceConfig | None = None
         if named is None:

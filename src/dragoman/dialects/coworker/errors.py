@@ -40,6 +40,8 @@ _REFUSALS: tuple[tuple[type[hub.HubError], Kind], ...] = (
     (hub.ConflictingRepeat, INVALID),
     (hub.LimitReached, INVALID),
     (hub.Unsupported, INVALID),
+    (hub.Closed, INVALID),
+    (hub.NotRunning, INVALID),
     (hub.CheckpointFailed, BACKUP),
     (hub.UnknownCheckpoint, BACKUP),
 )
