@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -193,9 +194,18 @@ async def test_another_protocol_and_a_refused_upgrade_are_final() -> None:
 
     async with serve(talk, "127.0.0.1", 0, process_request=refuse) as listening:  # type: ignore[arg-type]
         port = next(iter(listening.sockets)).getsockname()[1]
-        with pytest.raises(Denied) as denied:
+        with pytest.raises(Denied, match=r"HTTP 404: unknown session$") as denied:
             await CoworkerClient(f"ws://127.0.0.1:{port}/ws", session="gone", options=QUICK).start()
         assert denied.value.status == 404
+
+
+async def test_who_finds_no_server_is_told_what_stood_in_the_way() -> None:
+    options = CoworkerOptions(first_retry=0.001, longest_retry=0.01, answer_limit=0.1)
+    with contextlib.closing(socket.socket()) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        client = CoworkerClient(f"ws://127.0.0.1:{nobody.getsockname()[1]}/ws", options=options)
+        with pytest.raises(TimeoutError, match=r"no session within 0\.1 s: .*Connect call failed"):
+            await client.start()
 
 
 def turn() -> Iterator[list[Message]]:

@@ -4,7 +4,7 @@
         await client.say("delete the temp files")
         async for frame in client.frames():
             if frame["type"] == "approval":
-                client.approve(frame["requestId"], approved=not frame["dangerous"])
+                client.approve(frame["requestId"], approved=input(f"{frame['command']} [y/n] ") == "y")
             elif frame["type"] == "session_busy" and not frame["busy"]:
                 break
 
@@ -95,6 +95,10 @@ class CoworkerClient(CoworkerAsking):
         try:
             async with asyncio.timeout(self.options.answer_limit):
                 await self._until(lambda: self.hello is not None)
+        except TimeoutError:
+            await self.close()
+            problem = self._connection.problem
+            raise TimeoutError(f"no session within {self.options.answer_limit:g} s: {problem}") from None
         except BaseException:
             await self.close()
             raise

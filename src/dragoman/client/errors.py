@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+_WORDS = 500
+"""Bytes of a server's own words that an error repeats."""
+
 
 class ClientError(Exception):
     """Base of everything that this library raises by itself."""
@@ -33,6 +36,12 @@ class Denied(ClientError):
         super().__init__(message)
         self.status = status
         self.close_code = close_code
+
+
+def upgrade_refused(status: int, body: bytes | bytearray | None) -> Denied:
+    """Why there is no connection, in the server's own words where it says any."""
+    said = bytes(body or b"")[:_WORDS].decode(errors="replace").strip()
+    return Denied(f"the server refuses the connection: HTTP {status}{said and ': ' + said}", status=status)
 
 
 class ClientClosed(ClientError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from .errors import ClientError, Denied
+from .errors import ClientError, Denied, upgrade_refused
 
 log = logging.getLogger("dragoman.client")
 
@@ -47,11 +47,16 @@ class ConnectionOptions:
 
 
 class Reconnecting(ABC):
-    """See the module. ``count`` is how many connections there were, ``final`` why there will be no other."""
+    """See the module.
+
+    ``count`` is how many connections there were, ``problem`` what was the matter with the last one, ``final`` why there
+    will be no other.
+    """
 
     def __init__(self, name: str, headers: dict[str, str], options: ConnectionOptions) -> None:
         self.count = 0
         self.final: ClientError | None = None
+        self.problem = "the server does not answer"
         self._name = name
         self._headers = headers
         self._retries = options
@@ -103,6 +108,7 @@ class Reconnecting(ABC):
                 return
             except (OSError, TimeoutError, EOFError, InvalidHandshake, ConnectionClosed) as error:
                 log.debug("no connection: %r", error)
+                self.problem = str(error) or repr(error)
             except Exception as error:
                 log.exception("the server cannot be understood")
                 self._end(Denied(f"the server cannot be understood: {error!r}"))
@@ -134,7 +140,7 @@ class Reconnecting(ABC):
             status = error.response.status_code
             if status >= 500 or status in PASSING_STATUSES:
                 raise
-            raise Denied(f"the server refuses the connection: HTTP {status}", status=status) from error
+            raise upgrade_refused(status, error.response.body) from error
         except (InvalidURI, ssl.SSLCertVerificationError) as error:
             raise Denied(str(error)) from error
         except ConnectionClosed as error:
