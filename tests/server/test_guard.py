@@ -92,6 +92,15 @@ async def test_a_foreign_origin_is_refused(kind: str, method: str, origin: str, 
     assert (await ask(guard, kind, method=method, origin=origin))[0] == status
 
 
+@pytest.mark.parametrize("allowed", ["file://", "tauri://localhost", "app://-/", "http://localhost:3000/"])
+async def test_pages_of_a_desktop_program_are_let_in_by_their_origin(allowed: str) -> None:
+    guard = Guard(app, bound="127.0.0.1", allow_origin=[allowed])
+    named = allowed if allowed == "file://" else allowed.rstrip("/")
+    assert (await ask(guard, "websocket", origin=named))[0] == 200
+    assert (await ask(guard, "websocket", origin="null"))[0] == 403
+    assert (await ask(guard, "websocket", origin="http://evil.example"))[0] == 403
+
+
 async def test_a_dialects_own_rule_opens_its_paths_only() -> None:
     guard = Guard(app, bound="127.0.0.1", origin_rule=lambda path, origin: path == "/cin" and "localhost" in origin)
     assert (await ask(guard, origin="http://localhost:3000", path="/cin"))[0] == 200

@@ -88,7 +88,7 @@ class Guard:
         own = set() if bound in _WILDCARDS else {bound.lower()}
         self._app = app
         self._hosts = LOOPBACK_NAMES | own | {host.lower() for host in allow_host}
-        self._origins = frozenset(origin.rstrip("/").lower() for origin in allow_origin)
+        self._origins = frozenset(_plain(origin) for origin in allow_origin)
         self._rule = origin_rule
         self._max_body = max_body
 
@@ -120,7 +120,7 @@ class Guard:
         given = origin.lower()
         if given == "null":
             return False
-        return given == f"http://{host.lower()}" or given in self._origins or self._rule(path, given)
+        return given == f"http://{host.lower()}" or _plain(given) in self._origins or self._rule(path, given)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application read a body up to the limit; beyond it, reading raises HTTP 413.
@@ -144,6 +144,11 @@ class Guard:
             await self._app(scope, counted, send)
         except HTTPException as problem:
             await refuse(scope, send, problem.status_code, problem.detail)
+
+
+def _plain(origin: str) -> str:
+    """An origin to compare: ``file://`` is one as well, though nothing is behind its slashes."""
+    return origin.rstrip("/").lower()
 
 
 def _echoing(origin: str, send: Send) -> Send:

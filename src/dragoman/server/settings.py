@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +57,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Host names served besides loopback names and the bound one."""
 
     allow_origin: tuple[str, ...] = ()
-    """Web origins (``https://example.org``) that may use the server besides its own."""
+    """Web origins (``https://example.org``; ``file://`` for pages of a desktop program) that may use the server besides
+    its own."""
 
     stop_budget: float = 2.0
     """Seconds from the first stop signal to the end of the process."""
@@ -67,6 +69,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_connections: int = 4000
     """Open TCP connections with a request under way; a further request is answered 503."""
 
+
+_ORIGIN = re.compile(r"file:///?|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s*]+/?")
+"""An origin as a browser names it; a slash at its end is forgiven."""
 
 _OTHER_LEVELS = {"trace": "debug", "warn": "warning"}
 
@@ -268,6 +273,12 @@ def _check(settings: Settings) -> None:
         raise SettingsError(f"server.port: {server.port} is not between 0 and 65535")
     if server.health_port is not None and not 0 <= server.health_port <= 65535:
         raise SettingsError(f"server.health_port: {server.health_port} is not between 0 and 65535")
+    for origin in server.allow_origin:
+        if origin and _ORIGIN.fullmatch(origin) is None:
+            raise SettingsError(
+                f"server.allow_origin: {origin!r} is no origin of one place: write SCHEME://HOST or SCHEME://HOST:PORT,"
+                " or file:// (null is never let in: any sandboxed page has it)"
+            )
     if server.token is not None and not server.token.strip():
         raise SettingsError("server.token is empty: leave it out, or give one")
     if not is_loopback(server.host) and server.token is None:
