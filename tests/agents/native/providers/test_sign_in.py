@@ -272,6 +272,12 @@ async def test_a_key_of_the_environment_is_no_connection(machine: Machine) -> No
     assert stands.message.endswith("The key of openai is used.")
 
 
+async def test_what_is_said_of_a_key_is_a_sentence_of_its_own(machine: Machine) -> None:
+    machine.environment["ANTHROPIC_API_KEY"] = SECRET
+    stands = await status(machine.directory(), CLAUDE, verify=True)
+    assert stands.message.endswith('not found in $PATH: "claude". The key of anthropic is used.')
+
+
 async def test_only_verifying_runs_the_programs(machine: Machine) -> None:
     for name in ("codex", "claude"):
         machine.program(name, f"touch {machine.folder}/ran; exit 1")

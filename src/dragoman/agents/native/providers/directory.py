@@ -351,7 +351,8 @@ class ProviderDirectory:
         if problem is not None and not verified:
             message = str(problem)
         elif has_key and found.key is None:
-            message = f"{message} The key of {self._programs.fallback(entry.id)} is used."
+            end = "" if message.endswith(".") else "."  # some end with a program's own words
+            message = f"{message}{end} The key of {self._programs.fallback(entry.id)} is used."
         return ProviderStatus(
             id=entry.id,
             ready=problem is None and (standing.signed_in or has_key),
