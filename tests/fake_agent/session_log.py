@@ -65,15 +65,20 @@ class SessionLog:
         self.refused(call)
         self.interrupted("[Request interrupted by user for tool use]")
 
-    def refused(self, call: str) -> None:
-        """The result of a rejected tool call."""
+    def refused(self, call: str, words: str = "") -> None:
+        """The result of a rejected tool call. With the person's words the agent goes on."""
         text = (
             "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
-            "edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to "
-            "tell you how to proceed."
+            "edit, the new_string was NOT written to the file). "
         )
+        about: Json = {"toolUseResult": "User rejected tool use", "toolDenialKind": "user-rejected"}
+        if words:
+            text += f"To tell you how to proceed, the user said:\n{words}"
+            about |= {"toolUseResult": f"Error: {text}", "userFeedback": words}
+        else:
+            text += "STOP what you are doing and wait for the user to tell you how to proceed."
         result = {"type": "tool_result", "content": text, "is_error": True, "tool_use_id": call}
-        self.user([result], toolUseResult="User rejected tool use", toolDenialKind="user-rejected")
+        self.user([result], **about)
 
     def interrupted(self, text: str = "[Request interrupted by user]") -> None:
         """What stands there after Escape."""

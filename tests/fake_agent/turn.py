@@ -233,7 +233,7 @@ class Turn:
         if outcome["result"] == "approved":
             yield from self._result("ExitPlanMode", dialog.input, call, {"plan": plan}, "User has approved your plan.")
         elif outcome.get("text"):
-            self._log.refused(call)
+            self._log.refused(call, outcome["text"])
         else:
             self._log.rejected(call)
             raise Rejected

@@ -118,6 +118,19 @@ async def test_its_dialog_is_an_approval(place: Place, approved: bool, result: s
         assert (await link.until("log", line=late))["line"] == late
 
 
+async def test_words_to_a_plan_are_its_answer_and_the_turn_goes_on(place: Place) -> None:
+    async with place.run() as run, joined(run) as link:
+        await run.becomes("idle")
+        await link.send("user_message", text="[[plan]]")
+        asked = await link.until("ask")
+        await link.send("ask_response", requestId=asked["requestId"], answer="write fewer lines")
+        end = await link.until("model_stream_chunk", partType="finish")
+        await link.until("session_busy", busy=False)
+        said = next(frame for frame in link.frames if frame.get("partType") == "tool_result")
+        assert said["part"]["output"].endswith("the user said:\nwrite fewer lines")
+        assert not [frame for frame in link.frames if frame.get("partType") == "abort"], end
+
+
 async def test_who_joins_while_it_asks_is_asked_as_well(place: Place) -> None:
     async with place.run() as run, joined(run) as first:
         await run.becomes("idle")
