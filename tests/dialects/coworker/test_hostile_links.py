@@ -12,8 +12,6 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus
 
 from dragoman.dialects.coworker.harness_fields import PAYLOAD_BYTES
-from dragoman.dialects.coworker.lives import Lives
-from dragoman.hub.tasks import TaskOwner
 
 from .conftest import MakeServer
 from .rig import Coworker, Frame, raw_link, script
@@ -106,40 +104,6 @@ async def test_a_cursor_without_its_session_is_refused_and_makes_none(make_serve
             pass
     assert refused.value.response.status_code == 400
     assert (await served.asked("GET", "/sessions"))["sessions"] == []
-
-
-class Forsaken:
-    """A session that only notes why it ended."""
-
-    id, watched = "one", False
-
-    def __init__(self) -> None:
-        self.closed = asyncio.Event()
-
-    async def close(self, reason: str, *, budget: float) -> None:
-        assert (reason, budget) == ("websocket closed", 2.0)
-        self.closed.set()
-
-
-async def test_a_session_ends_whose_link_has_not_come_about() -> None:
-    tasks, session = TaskOwner("test"), Forsaken()
-    lives = Lives(tasks)
-    lives.made(session)  # type: ignore[arg-type]
-    lives.forsaken(session)  # type: ignore[arg-type]
-    async with asyncio.timeout(5):
-        await session.closed.wait()
-    await tasks.close(1)
-
-
-async def test_a_session_stays_that_another_link_views_when_one_does_not_come_about() -> None:
-    tasks, session = TaskOwner("test"), Forsaken()
-    lives = Lives(tasks)
-    lives.made(session)  # type: ignore[arg-type]
-    lives.joined(session, 0.0)  # type: ignore[arg-type]
-    lives.forsaken(session)  # type: ignore[arg-type]
-    await asyncio.sleep(0.05)
-    assert not session.closed.is_set()
-    await tasks.close(1)
 
 
 async def test_features_that_are_asked_for_in_a_turn_never_name_an_earlier_cursor(served: Coworker) -> None:

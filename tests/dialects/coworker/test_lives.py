@@ -97,3 +97,25 @@ async def test_a_session_that_is_viewed_elsewhere_when_its_time_comes_goes_on(
     assert not closed(hub, name)
     unwatch()
     await until(lambda: closed(hub, name), "it ends once nobody is there")
+
+
+async def test_a_session_ends_whose_only_link_did_not_come_about(hub: Hub, tasks: TaskOwner) -> None:
+    session = await of_links(hub)
+    lives = Lives(tasks, grace=60.0)
+    lives.made(session)
+    lives.joined(session, 0.0)
+    lives.left(session)
+    await until(lambda: closed(hub, session.id))
+
+
+async def test_a_session_stays_that_another_link_views_when_one_does_not_come_about(hub: Hub, tasks: TaskOwner) -> None:
+    session = await of_links(hub)
+    lives = Lives(tasks, grace=60.0)
+    lives.made(session)
+    lives.joined(session, 0.0)
+    lives.joined(session, 0.0)
+    lives.left(session)
+    await turns_of_the_loop()
+    assert not closed(hub, session.id)
+    lives.left(session)
+    await until(lambda: closed(hub, session.id))
