@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.hub.checkpoints import CheckpointGone, CheckpointProblem
+from dragoman.hub.checkpoints import CheckpointGone, CheckpointProblem, Saved
 from dragoman.hub.errors import (
     Busy,
     CheckpointFailed,
@@ -211,6 +211,24 @@ async def test_what_a_turn_leaves_open_is_settled_before_it_is_saved(saving: Hub
     await cancelling
     kinds = [type(fact) for fact in (await saving.facts(session))[-5:]]
     assert kinds == [DecisionResolved, ToolEnded, TurnSettled, CheckpointTaken, TurnEnded]
+
+
+async def test_what_a_turn_said_is_shown_before_its_saving_begins(
+    saving: Hub, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await create(saving)
+    await idle(session)
+    begun: list[bool] = []
+    save = shelf.take
+
+    async def take(name: str, cwd: Path, checkpoint: str, *, first: str | None) -> Saved:
+        begun.append(session.shown.seq == session.head)
+        return await save(name, cwd, checkpoint, first=first)
+
+    monkeypatch.setattr(shelf, "take", take)
+    await submit(session)
+    await idle(session)
+    assert begun == [True]
 
 
 async def test_the_session_is_busy_until_its_turn_is_saved(saving: Hub, shelf: Shelf) -> None:

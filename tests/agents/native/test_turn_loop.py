@@ -51,6 +51,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.permissions import LOCAL, Principal, Right
+from dragoman.hub.session import Session
 from dragoman.hub.tool_offers import ToolOffer
 from tests.hub.rig import until
 
@@ -613,6 +614,37 @@ async def test_a_search_that_is_disabled_is_not_the_providers_either(tmp_path: P
         await hub.turn(await hub.session(disabled_tools=["webSearch"]), script(task))
         assert [request.web_search for request in model.requests] == [False] * 3
     assert not any(tool.name == "webSearch" for request in model.requests for tool in request.tools)
+
+
+class TwoWords(Scripted):
+    """Says two words that come together, and looks at what of it is shown in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session: Session | None = None
+        self.shown: list[list[str]] = []
+
+    def _look(self) -> None:
+        assert self.session is not None
+        facts = [event.fact for event in self.session.recent(0) or ()]
+        self.shown.append([fact.text for fact in of(facts, PartDelta)])
+
+    async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
+        yield PartOpened("a", "text")
+        for word in ("first", "second"):
+            yield PartGrew("a", word)
+            self._look()
+        yield PartClosed("a")
+        yield Finished("stop", "")
+
+
+async def test_the_first_word_is_shown_before_what_came_with_it_is_taken(tmp_path: Path) -> None:
+    model = TwoWords()
+    async with native_hub(tmp_path, provider=model) as hub:
+        model.session = await hub.session()
+        facts = await hub.turn(model.session, "go")
+    assert model.shown == [["first"], ["first"]]
+    assert [fact.text for fact in of(facts, MessageAdded)] == ["firstsecond"]
 
 
 class Halves(Scripted):
