@@ -384,10 +384,11 @@ def ends(called: ToolCalled, ended: ToolEnded) -> list[Shown]:
     return said(called, ended)[1:]
 
 
-def test_a_denied_call_with_an_output_has_a_result_and_one_without_was_denied() -> None:
+@pytest.mark.parametrize("output", [None, "Not this one.", [{"type": "text", "text": "Not this one."}]])
+def test_a_denied_command_has_a_result_and_any_other_denied_call_was_denied(output: Any) -> None:
     refused = {"stdout": "", "stderr": "User rejected this command.", "exitCode": 1}
     with_output = ToolEnded(call="c", tool="bash", status="denied", output=refused, problem=DENIED, turn="t")
-    without = ToolEnded(call="c", tool="bash", status="denied", problem=DENIED, turn="t")
+    without = ToolEnded(call="c", tool="bash", status="denied", output=output, problem=DENIED, turn="t")
     ((kind, part, _),) = ends(CALL, with_output)
     assert (kind, part["output"]) == ("tool_result", refused)
     denied = {"toolCallId": "c", "toolName": "bash", "reason": "Not this one."}

@@ -126,8 +126,8 @@ async def test_words_to_a_plan_are_its_answer_and_the_turn_goes_on(place: Place)
         await link.send("ask_response", requestId=asked["requestId"], answer="write fewer lines")
         end = await link.until("model_stream_chunk", partType="finish")
         await link.until("session_busy", busy=False)
-        said = next(frame for frame in link.frames if frame.get("partType") == "tool_result")
-        assert said["part"]["output"].endswith("the user said:\nwrite fewer lines")
+        said = next(frame for frame in link.frames if frame.get("partType") == "tool_output_denied")
+        assert said["part"]["reason"].endswith("the user said:\nwrite fewer lines")
         assert not [frame for frame in link.frames if frame.get("partType") == "abort"], end
 
 

@@ -268,10 +268,11 @@ class TurnChunks:
 
 
 def _result(fact: ToolEnded, call: _Call, said: Metadata | None) -> Spelled:
-    """How a call ended. What was denied may have an output all the same: what its tool says of a denial."""
+    """How a call ended. A command that was denied has a result all the same, which says so; of other calls, what the
+    model was told in place of a result is only the reason over again."""
     given = {} if call.given is None else call.given
     metadata = None if call.invalid else said or call.metadata
-    if fact.status == "ok" or (fact.status == "denied" and fact.output is not None):
+    if fact.status == "ok" or (fact.status == "denied" and isinstance(fact.output, dict)):
         return parts.tool_result(
             fact.call,
             fact.tool,
