@@ -62,7 +62,7 @@ async def test_one_that_dies_before_its_turn_says_its_last_words(tmp_path: Path,
     script.does(at={method: "die"})
     async with codex_hub(tmp_path, script) as hub:
         failed = problem(await hub.turn(await hub.session(), "go"))
-    assert failed.message == "Codex ended with exit code 3 in the middle of a turn: last words"
+    assert failed.message == "Codex ended with exit code 3: last words"
     assert failed.code == "provider_failed"
 
 
@@ -90,7 +90,7 @@ async def test_one_that_dies_in_its_turn_leaves_what_it_said(
     script.does([{"begin": "I was about to"}, {"die": code}])
     async with codex_hub(tmp_path, script) as hub:
         facts = await hub.turn(await hub.session(), "go")
-    assert problem(facts).message == f"Codex {how} in the middle of a turn: last words"
+    assert problem(facts).message == f"Codex {how}: last words"
     [partial] = of(facts, MessageAdded)
     assert (partial.text, partial.kind) == ("I was about to", "partial")
     assert of(facts, StepEnded)[0].finish_reason == "error"

@@ -331,6 +331,7 @@ async def test_codex_that_cannot_say_is_not_verified(machine: Machine, what: str
     stands = await status(directory, CODEX, verify=True)
     assert (stands.ready, stands.verified) == (False, False)
     assert stands.message.startswith("Not authorized. Codex CLI verify failed: ")
+    assert "turn" not in stands.message, "there is none"
 
 
 # Whose key

@@ -147,7 +147,7 @@ def _ended(program: LineProgram) -> str:
     else:
         how = f"ended with exit code {status.code}"
     last = "\n".join(_COLOURS.sub("", program.last_words).splitlines()[-_LINES:])
-    return f"Codex {how} in the middle of a turn{': ' + last if last else ''}"
+    return f"Codex {how}{': ' + last if last else ''}"
 
 
 _LINES = 5
