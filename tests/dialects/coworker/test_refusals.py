@@ -1,4 +1,4 @@
-"""What a link is refused, and in which words (seed: Error Reference)."""
+"""What a link is refused or told of an end, and in which words (seed: Error Reference)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ async def test_what_a_closed_session_cannot_do_is_the_clients_mistake(served: Co
             with pytest.raises(Refused, match=r"is closed$") as refused:
                 await asked
             assert refused.value.code == "validation_failed"
+
+
+async def test_a_turn_that_ended_with_its_link_is_not_blamed_on_the_server_alone(served: Coworker) -> None:
+    async with served.client() as link:
+        session = link.client.session
+        await link.client.say(script("wait"))
+    await served.closed(session)
+    async with served.client(session=session, after=1) as late:
+        (abort,) = await late.until(lambda: [f for f in late.frames if f.get("partType") == "abort"], "an abort")
+        assert abort["part"]["reason"].endswith("the session was closed.")
 
 
 async def test_a_cursor_without_a_session_is_refused_and_makes_none(served: Coworker) -> None:

@@ -20,7 +20,7 @@ Spelled = tuple[str, Fields, Fields]
 """``partType``, ``part`` and ``rawPart``."""
 
 CANCELLED = "The operation was aborted."
-INTERRUPTED = "The turn was interrupted: the server stopped."
+INTERRUPTED = "The turn was interrupted: the server stopped, or the session was closed."
 
 _FINISHED = frozenset({"stop", "length", "content-filter", "tool-calls", "error", "other", "unknown"})
 _STATUS = "completed"
