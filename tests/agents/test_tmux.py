@@ -18,7 +18,7 @@ from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import AgentExited, AgentStarted, TerminalResized
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
-from dragoman.hub.state import Executor
+from dragoman.hub.standing import Executor
 from tests.hub.rig import Hub, InMemory, proven
 
 from .private_tmux import PrivateTmux

@@ -34,7 +34,8 @@ from dragoman.hub.ports import AgentFactory, Driver, Hooks, Terminal
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.hub.sqlite import SqliteJournal
-from dragoman.hub.state import Executor, SessionState, encode_state
+from dragoman.hub.standing import Executor
+from dragoman.hub.state import SessionState, encode_state
 from dragoman.hub.turns import TurnContext
 
 from .checker import check_log, transcript

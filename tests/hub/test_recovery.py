@@ -40,7 +40,7 @@ from dragoman.hub.memory import MemoryJournal
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.recovery import facts_after_loss
 from dragoman.hub.session import Session
-from dragoman.hub.state import Executor
+from dragoman.hub.standing import Executor
 from dragoman.hub.turns import TurnContext
 
 from .checker import check_log

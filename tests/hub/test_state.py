@@ -36,7 +36,8 @@ from dragoman.hub.events import (
     TurnStarted,
     UsageReported,
 )
-from dragoman.hub.state import SessionState, StopSignal, decode_state, encode_state
+from dragoman.hub.standing import StopSignal
+from dragoman.hub.state import SessionState, decode_state, encode_state
 
 from .checker import check_log
 from .facts import CREATED, any_fact, logs

@@ -19,7 +19,8 @@ from .events.tools import ToolStatus
 from .log import SessionLog, SessionParts
 from .permissions import Principal, Right
 from .sizes import json_size
-from .state import OpenCall, SessionState
+from .standing import OpenCall
+from .state import SessionState
 from .tool_offers import OfferedTool, RefusedOffer, ToolOffer, sift
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from .events import Answer, DecisionResolved, DecisionRevised, Json, PromptSubmi
 if TYPE_CHECKING:
     from .permissions import Principal
     from .session import Session
-    from .state import Executor
+    from .standing import Executor
     from .turns import TurnContext
 
 

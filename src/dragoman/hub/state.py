@@ -7,7 +7,7 @@ data: encoded as JSON it is the stored snapshot that lets a session be restored 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -27,8 +27,6 @@ from .events import (
     HookSignalled,
     Json,
     MessageAdded,
-    Outcome,
-    Problem,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -47,93 +45,7 @@ from .events import (
     UsageReported,
 )
 from .journal import SessionRow
-
-
-class OpenTurn(msgspec.Struct):
-    """The turn that runs now; ``seq`` is the place of its ``turn.started``.
-
-    ``outcome`` and ``problem`` are known once only its workspace is left to save.
-    """
-
-    turn: str
-    prompt: str
-    seq: int
-    started_at: int
-    cancelling: bool = False
-    outcome: Outcome | None = None
-    problem: Problem | None = None
-
-
-class OpenCall(msgspec.Struct):
-    """A tool call without a result yet. ``client`` and what follows is said of one that a client runs."""
-
-    call: str
-    tool: str
-    seq: int
-    at: int
-    turn: str | None = None
-    input: Json = None
-    client: str | None = None
-    bundle: str | None = None
-    position: int | None = None
-    bundle_size: int | None = None
-
-
-class Executor(msgspec.Struct):
-    """The live executor, as ``agent.started`` described it."""
-
-    pid: int | None = None
-    pid_start: int | None = None
-    cols: int | None = None
-    rows: int | None = None
-    started_at: int = 0
-
-
-class Exit(msgspec.Struct):
-    """How the last executor ended."""
-
-    cause: str
-    code: int | None = None
-    signal: int | None = None
-    at: int = 0
-
-
-class AgentStatus(msgspec.Struct):
-    """What the agent is doing. ``seq`` counts the changes: 0 is ``starting``, before any of them.
-
-    ``decision`` is the dialog that ``prompt`` means, whether or not it is still open.
-    """
-
-    state: str = "starting"
-    seq: int = 0
-    cause: str = ""
-    error_detail: str | None = None
-    error_category: str | None = None
-    last_message: str | None = None
-    since: int = 0
-    decision: str | None = None
-
-
-class StopSignal(msgspec.Struct, frozen=True):
-    """The agent's next stop is allowed, and ``body`` is what is said of it. Used up by the stop that it allows."""
-
-    body: Json = None
-
-
-class SavedCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint of the workspace, or (``problem``) that it could not be taken. ``number`` is that of its id.
-
-    ``cwd`` is the folder that it is of: the session's own when it was taken.
-    """
-
-    checkpoint: str
-    number: int
-    trigger: Literal["initial", "auto", "manual", "safety"]
-    at: int
-    changed: bool
-    size: int
-    problem: str | None = None
-    cwd: str = ""
+from .standing import AgentStatus, Executor, Exit, OpenCall, OpenTurn, SavedCheckpoint, StopSignal
 
 
 class SessionState(msgspec.Struct):

@@ -19,7 +19,8 @@ from .events import CheckpointDeleted, CheckpointRestored, CheckpointTaken, Even
 from .history import HistorySession
 from .log import SessionParts
 from .permissions import Principal, Right
-from .state import SavedCheckpoint, SessionState
+from .standing import SavedCheckpoint
+from .state import SessionState
 
 WANTED = "checkpoints"
 """The setting of a session that wants them: ``true``."""

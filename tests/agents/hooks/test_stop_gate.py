@@ -13,7 +13,7 @@ from dragoman.agents.terminal.hooks.stop_gate import Stop, block_reason, decide
 from dragoman.hub.errors import InvalidRequest, LimitReached
 from dragoman.hub.events import HookAnswered
 from dragoman.hub.hook_config import StopConfig, check_hook_settings, stop_config
-from dragoman.hub.state import StopSignal
+from dragoman.hub.standing import StopSignal
 
 SIGNAL = StopConfig(mode="signal")
 

@@ -11,7 +11,7 @@ import pytest
 from dragoman.hub.events import AgentStarted
 from dragoman.hub.limits import HubLimits
 from dragoman.hub.ports import StopVerdict
-from dragoman.hub.state import StopSignal
+from dragoman.hub.standing import StopSignal
 
 from .driven import Play
 

@@ -13,7 +13,7 @@ from dragoman.dialects.coworker.tool_lines import called, ended
 from dragoman.dialects.coworker.tool_summaries import GIVEN
 from dragoman.hub.events import Json, Problem, ToolCalled, ToolEnded
 from dragoman.hub.events.base import Origin
-from dragoman.hub.state import OpenCall
+from dragoman.hub.standing import OpenCall
 
 from .recordings import names, received, recorded
 

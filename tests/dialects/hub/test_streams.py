@@ -17,7 +17,7 @@ from dragoman.hub.events import AgentExited, AgentStarted, Answer, DecisionResol
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.ports import Screen, TerminalWatcher
 from dragoman.hub.session import Session
-from dragoman.hub.state import Executor
+from dragoman.hub.standing import Executor
 
 from .conftest import MakeRig
 from .rig import Rig, eventually

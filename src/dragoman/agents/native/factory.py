@@ -16,7 +16,7 @@ from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import Json, LogWritten
 from dragoman.hub.session import Session
 from dragoman.hub.skills import Skills
-from dragoman.hub.state import Executor
+from dragoman.hub.standing import Executor
 from dragoman.hub.workspace_config import WorkspaceConfigs
 
 from .mcp.consents import Consents

@@ -30,7 +30,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
-from dragoman.hub.state import Executor
+from dragoman.hub.standing import Executor
 from dragoman.hub.turns import TurnContext, TurnFailed
 
 from .script import Step, parse

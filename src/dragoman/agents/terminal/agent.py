@@ -39,7 +39,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ports import Hooks
 from dragoman.hub.session import Session
-from dragoman.hub.state import Executor
+from dragoman.hub.standing import Executor
 from dragoman.hub.turns import TurnContext
 
 from .drivers.driver import AgentDriver

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from dragoman.hub.state import SavedCheckpoint, SessionState
+from dragoman.hub.standing import SavedCheckpoint
+from dragoman.hub.state import SessionState
 from dragoman.hub.workspace import WANTED
 from dragoman.services.observability.harness import iso_time
 

@@ -37,7 +37,8 @@ from dragoman.hub.events import (
     TurnStarted,
     UsageReported,
 )
-from dragoman.hub.state import SavedCheckpoint, SessionState
+from dragoman.hub.standing import SavedCheckpoint
+from dragoman.hub.state import SessionState
 
 from . import messages as wire
 from . import workspace_messages as around

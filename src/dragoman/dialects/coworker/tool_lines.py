@@ -7,7 +7,7 @@ beginning of what they were given. A line holds so many characters and no more, 
 from __future__ import annotations
 
 from dragoman.hub.events import Json, ToolCalled, ToolEnded
-from dragoman.hub.state import OpenCall
+from dragoman.hub.standing import OpenCall
 
 from .javascript import length, stringify
 from .room import Room

@@ -16,7 +16,7 @@ from dragoman.hub.events import Problem
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import Principal
 from dragoman.hub.session import Session
-from dragoman.hub.state import OpenCall
+from dragoman.hub.standing import OpenCall
 from dragoman.hub.tool_offers import ToolOffer
 
 from . import bodies

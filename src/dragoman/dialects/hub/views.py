@@ -6,7 +6,8 @@ import msgspec
 
 from dragoman.hub.events import AnyFact, DecisionOpened, Event, Json, PartDelta, PromptSubmitted, SessionCreated
 from dragoman.hub.journal import SessionRow
-from dragoman.hub.state import AgentStatus, Executor, Exit, OpenCall, OpenTurn, SessionState
+from dragoman.hub.standing import AgentStatus, Executor, Exit, OpenCall, OpenTurn
+from dragoman.hub.state import SessionState
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

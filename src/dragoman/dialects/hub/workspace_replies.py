@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dragoman.hub.skills import Command, Skill
-from dragoman.hub.state import SavedCheckpoint
+from dragoman.hub.standing import SavedCheckpoint
 
 
 class CheckpointList(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from dragoman.hub.client_tools import CallResult
 from dragoman.hub.events import DecisionOpened, Event, LogWritten
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
-from dragoman.hub.state import OpenCall
+from dragoman.hub.standing import OpenCall
 from tests.agents.native.model_server import ModelServer
 from tests.agents.native.native_rig import NativeHub, settled
 from tests.hub.rig import until

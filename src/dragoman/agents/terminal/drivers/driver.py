@@ -18,7 +18,7 @@ from dragoman.hub.events import Answer, DecisionResolved, DecisionRevised, HookA
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
-from dragoman.hub.state import AgentStatus
+from dragoman.hub.standing import AgentStatus
 from dragoman.hub.turns import TurnBrokenOff, TurnContext, TurnFailed
 
 from .agent_config import agent_config

@@ -13,7 +13,7 @@ from dragoman.agents.terminal.hooks import start_script, stop_gate
 from dragoman.hub.hook_config import start_config, stop_config
 from dragoman.hub.ports import StopVerdict
 from dragoman.hub.session import Session
-from dragoman.hub.state import AgentStatus
+from dragoman.hub.standing import AgentStatus
 
 SEND = f"{shlex.quote(sys.executable)} -m dragoman send"
 """How an agent says that its work is done: by this very installation, whatever its PATH holds."""

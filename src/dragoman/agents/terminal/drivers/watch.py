@@ -30,7 +30,7 @@ from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import AnyFact, Event, StateChanged, ToolCalled, ToolEnded
 from dragoman.hub.ports import TapeReader
 from dragoman.hub.session import Session
-from dragoman.hub.state import AgentStatus
+from dragoman.hub.standing import AgentStatus
 from dragoman.hub.turns import dangling_calls
 
 from .dialogs import Dialogs, OpenDialog

@@ -7,7 +7,7 @@ import msgspec
 from dragoman.hub.events import HookAnswered
 from dragoman.hub.hook_config import StopConfig, StopSchema
 from dragoman.hub.ports import StopVerdict
-from dragoman.hub.state import StopSignal
+from dragoman.hub.standing import StopSignal
 
 HOPELESS = frozenset({"unauthorized", "out_of_credits"})
 """Categories of errors that going on cannot mend."""
