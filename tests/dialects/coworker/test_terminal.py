@@ -158,6 +158,31 @@ async def test_a_turn_is_cancelled_and_the_session_outlives_its_viewers(place: P
             await again.until("assistant_message", text="Still here.")
 
 
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [("set_model", {"model": "x"}), ("set_enable_mcp", {"enableMcp": False}), ("reset", {})],
+    ids=["model", "mcp", "reset"],
+)
+async def test_what_only_the_agent_itself_can_change_is_refused(place: Place, type_: str, fields: Json) -> None:
+    async with place.run() as run, joined(run) as link:
+        await run.becomes("idle")
+        await link.send(type_, **fields)
+        refused = await link.until("error")
+        assert (refused["code"], refused["source"]) == ("validation_failed", "session")
+        assert "terminal" in refused["message"]
+
+
+async def test_a_session_that_is_closed_says_so_to_who_views_it_and_to_who_joins(place: Place) -> None:
+    async with place.run() as run, joined(run) as link:
+        session = session_of(run)
+        assert run.server.http("POST", f"/hub/sessions/{session}/close").status == 200
+        said = "the session is closed: closed"
+        await link.until("log", line=said)
+        async with connect(f"{run.server.ready['dialects']['coworker']}?session={session}") as socket:
+            late = Link(socket)
+            await late.until("log", line=said)
+
+
 async def test_a_session_that_is_not_there_is_not_joined(place: Place) -> None:
     async with place.run() as run:
         url = run.server.ready["dialects"]["coworker"]

@@ -23,6 +23,7 @@ from dragoman.hub.errors import (
     UnknownCheckpoint,
     UnknownDecision,
     UnknownTurn,
+    Unsupported,
 )
 from dragoman.hub.events import Answer, Json
 from dragoman.hub.permissions import Principal, Right
@@ -138,6 +139,7 @@ class Commands:
                 return  # it ended of itself
 
     async def _reset(self, _: asked.Reset) -> None:
+        self._check_ours()
         await self._session.reset_history(self._who)
 
     # What is asked
@@ -171,12 +173,14 @@ class Commands:
     # Model and tools
 
     async def _set_model(self, message: asked.SetModel) -> None:
+        self._check_ours()
         changes: dict[str, Json] = {"model": trimmed(message.model)}
         if message.provider is not None:
             changes["provider"] = message.provider
         await self._session.change_settings(self._who, changes)
 
     async def _set_enable_mcp(self, message: asked.SetEnableMcp) -> None:
+        self._check_ours()
         await self._session.change_settings(self._who, {"enable_mcp": message.enable_mcp})
 
     def _list_tools(self, _: asked.ListTools) -> None:
@@ -293,6 +297,11 @@ class Commands:
     @property
     def _cwd(self) -> Path:
         return Path(self._session.state.cwd)
+
+    def _check_ours(self) -> None:
+        """A program on a terminal has a model, servers and a conversation of its own."""
+        if self._session.state.kind == "terminal":
+            raise Unsupported("this session's agent runs on a terminal: say it to the agent itself")
 
     def _check_everything(self, right: Right) -> None:
         """What is more than this session is for whoever may see more than single ones."""

@@ -27,7 +27,7 @@ from .joining import projection_at
 from .link import CoworkerLink, frames_of
 from .lives import OF_LINKS, Lives
 from .observability_view import observability_status
-from .projection import Projection, Usual
+from .projection import Projection, Usual, closed
 from .providers import auth_methods, method_ids, preferred
 from .replies import Replies
 from .routes import make_routes
@@ -217,6 +217,8 @@ class CoworkerDialect:
         ]
         if projection.busy:
             opening.append(wire.SessionBusy(session_id=session.id, busy=True))
+        if (reason := projection.state.closed) is not None:
+            opening.append(closed(session.id, reason))
         still = session.shown.decisions
         opening += [message for message in projection.pending() if message.request_id.partition("#")[0] in still]
         return opening

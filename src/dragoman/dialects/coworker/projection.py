@@ -27,6 +27,7 @@ from dragoman.hub.events import (
     MessageAdded,
     Notified,
     PromptSubmitted,
+    SessionClosed,
     SettingsChanged,
     SubagentStarted,
     TodosChanged,
@@ -264,6 +265,14 @@ class Projection:
         how = f" with code {fact.code}" if fact.code is not None else ""
         return self._log(f"the agent's program ended ({fact.cause}){how}")
 
+    def _closed(self, fact: SessionClosed) -> Said:
+        return [closed(self._id, fact.reason)]
+
+
+def closed(session: str, reason: str) -> wire.Log:
+    """The wire has no word for the end of a session that its link outlives."""
+    return wire.Log(session_id=session, line=f"the session is closed: {reason}")
+
 
 def echo(session: str, text: str, client_message_id: str | None) -> wire.UserMessage:
     """The confirmation of a prompt."""
@@ -311,4 +320,5 @@ _SAYS: dict[type, Callable[[Projection, Any], Said]] = {
     Compacted: Projection._compacted,
     SubagentStarted: Projection._subagent,
     AgentExited: Projection._exited,
+    SessionClosed: Projection._closed,
 }
