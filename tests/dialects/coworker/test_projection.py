@@ -370,3 +370,34 @@ def test_what_a_terminal_says_in_a_turn_is_told_as_it_comes() -> None:
     messages = said(*facts, first=TERMINAL)
     answers = [message.text for message in messages if isinstance(message, wire.AssistantMessage)]
     assert answers == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("first", "models"),
+    [(TERMINAL, ["claude -c", "learnt", "set", "its own"]), (CREATED, ["gemini", "gemini", "set", "its own"])],
+    ids=["terminal", "native"],
+)
+def test_a_model_that_is_learnt_in_a_turn_is_told_alike_wherever_a_link_begins(
+    first: SessionCreated, models: list[str]
+) -> None:
+    log = events(
+        first,
+        TurnStarted(turn="t", prompt="p"),
+        PartStarted(turn="t", part="a", kind="text"),
+        PartDelta(turn="t", part="a", kind="text", text="one"),
+        UsageReported(message="m", turn="t", model="learnt"),
+        PartDelta(turn="t", part="a", kind="text", text="two"),
+        SettingsChanged(changes={"model": "set"}),
+        PartDelta(turn="t", part="a", kind="text", text="three"),
+        StepStarted(turn="t", step=1, provider="openai", model="its own"),
+        SettingsChanged(changes={"model": "set again"}),
+        PartDelta(turn="t", part="a", kind="text", text="four"),
+        TurnEnded(turn="t", outcome="completed"),
+    )
+    whole = begin(log, 1)
+    in_order = [whole.project(event) for event in log[1:]]
+    for cursor in range(2, len(log)):
+        joined = begin(log, cursor)
+        assert [joined.project(event) for event in log[cursor:]] == in_order[cursor - 1 :], cursor
+    chunks = [it for it in told(log) if isinstance(it, wire.ModelStreamChunk) and it.part_type == "text_delta"]
+    assert [chunk.model for chunk in chunks] == models

@@ -67,6 +67,8 @@ class TurnChunks:
         self._turn = turn
         self._provider = provider
         self._model = model
+        self._step_said: tuple[bool, bool] = (False, False)
+        """Whether a step said its provider, and its model."""
         self._index = 0
         self._started = False
         self._over = False
@@ -87,6 +89,17 @@ class TurnChunks:
         """Whether a chunk said so."""
         self._overcome: Problem | None = None
         """Why a step failed that may yet be tried again with less."""
+
+    @property
+    def provider(self) -> str:
+        """Whose the newest chunks are."""
+        return self._provider
+
+    def runs_on(self, provider: str, model: str) -> None:
+        """What the session has now: it counts from here on, since whoever reads from here on knows no other."""
+        knows_provider, knows_model = self._step_said
+        self._provider = self._provider if knows_provider else provider
+        self._model = self._model if knows_model else model
 
     def project(self, fact: AnyFact) -> list[ModelStreamChunk]:
         """The chunks that this fact brings out; none for a fact of another turn."""
@@ -117,6 +130,7 @@ class TurnChunks:
             return []
         self._provider = fact.provider or self._provider
         self._model = fact.model or self._model
+        self._step_said = (self._step_said[0] or bool(fact.provider), self._step_said[1] or bool(fact.model))
         self._overcome = None
         made = [] if self._started else self._shown()
         self._held = [parts.start_step(fact.request, fact.warnings)]

@@ -141,6 +141,9 @@ class Projection:
         gone = self.state.checkpoints.get(fact.checkpoint) if isinstance(fact, CheckpointDeleted) else None
         before = self.config() if isinstance(fact, UsageReported) else None
         self.state.apply(event)
+        if self._view is not None and isinstance(fact, UsageReported | SettingsChanged):
+            now = self.config()
+            self._view.runs_on(now.provider, now.model)
         said = self._checkpoint_gone(gone) if gone is not None else self._speak(fact)
         if before is not None and before != self.config():
             said = [*said, wire.ConfigUpdated(session_id=self._id, config=self.config())]

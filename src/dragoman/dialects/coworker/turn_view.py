@@ -23,25 +23,27 @@ class TurnView:
     def __init__(self, session: str, turn: str, *, provider: str, model: str) -> None:
         self.turn = turn
         self._session = session
-        self._provider = provider
         self._chunks = TurnChunks(session, turn, provider=provider, model=model)
         self._in_steps = False
         self._said: list[str] = []
         self._thought: list[str] = []
         self._over = False
 
+    def runs_on(self, provider: str, model: str) -> None:
+        """What the session has now; what a step said of itself stays."""
+        self._chunks.runs_on(provider, model)
+
     def project(self, fact: AnyFact) -> list[wire.ServerMessage]:
         """What this fact of the turn says by itself."""
         if isinstance(fact, StepStarted):
             self._in_steps = True
-            self._provider = fact.provider or self._provider
             self._said, self._thought = [], []
         return [*self._chunks.project(fact)]
 
     def message(self, fact: MessageAdded) -> list[wire.ServerMessage]:
         """A whole message. What a step says is held, since only the last step's is told; others are told at once."""
         if not self._in_steps:
-            return told(self._session, fact, provider=self._provider)
+            return told(self._session, fact, provider=self._chunks.provider)
         if fact.role == "assistant":
             self._said.append(fact.text)
         elif fact.role == "reasoning":
@@ -57,7 +59,7 @@ class TurnView:
         if outcome == "failed":
             ended.append(failure(self._session, problem))
         elif outcome == "completed":
-            ended += _thoughts(self._session, "".join(self._thought), self._provider)
+            ended += _thoughts(self._session, "".join(self._thought), self._chunks.provider)
             ended += _answer(self._session, "".join(self._said))
         return ended
 
