@@ -33,7 +33,7 @@ from .delegates.turn import DelegatedTurn
 from .history import Conversation
 from .mcp.servers import McpServers
 from .modes import mode_of
-from .offered import LastOffer
+from .offered import Offers
 from .path_guard import PathGuard
 from .permits import Permits
 from .plans import mode_after, plan_decision
@@ -103,6 +103,7 @@ class NativeAgent:
         skills: Skills | None = None,
         configs: WorkspaceConfigs | None = None,
         mcp: McpServers | None = None,
+        offers: Offers | None = None,
     ) -> None:
         self._session = session
         self._models = models
@@ -114,7 +115,7 @@ class NativeAgent:
         """Problems of the folder's configuration that were said."""
         self._mcp = mcp
         self._conversation = Conversation()
-        self._last_offer = LastOffer()
+        self._offers = offers or Offers()
         self._shortening = asyncio.Lock()
         self._own_tools = frozenset(tool.name for tool in tools) | {SpawnAgent.name, PresentPlan.name}
 
@@ -203,8 +204,7 @@ class NativeAgent:
         calls = CallRunner(turn, tools, place, permits)
         briefings = Briefings(self._session, place, self._surroundings, around)
         spawner.agents = Subagents(model, calls, tools, briefings, self._settings)
-        offer = self._last_offer
-        return TurnLoop(turn, self._conversation, model, calls, tools, briefings, self._settings, last_offer=offer)
+        return TurnLoop(turn, self._conversation, model, calls, tools, briefings, self._settings, offers=self._offers)
 
     async def compact(self) -> None:
         """Shorten the conversation now. Raises ``InvalidRequest`` when there is nothing to, or the model fails."""

@@ -26,6 +26,7 @@ from .settings import NativeSettings
 if TYPE_CHECKING:
     from .agent import Models, NativeAgent
     from .mcp.servers import McpServers
+    from .offered import Offers
 
 log = logging.getLogger("dragoman.native")
 
@@ -71,6 +72,8 @@ class NativeFactory:
         self._home = home
         self._consents = Consents(consents)
         self._processes = ProcessTable()
+        self._offers: Offers | None = None
+        """What all sessions share of the tools that their models are offered."""
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
         if options:
@@ -97,8 +100,10 @@ class NativeFactory:
 
     def make(self, session: Session) -> NativeAgent:
         from .agent import NativeAgent  # noqa: PLC0415 - see the module
+        from .offered import Offers  # noqa: PLC0415
         from .tools.table import built_in_tools  # noqa: PLC0415
 
+        self._offers = self._offers or Offers()
         tools = built_in_tools(
             processes=self._processes, search_key=self._search_key, skills=self._skills, home=self._home
         )
@@ -111,6 +116,7 @@ class NativeFactory:
             skills=self._skills,
             configs=self._configs,
             mcp=self._servers(session, self._configs) if self._configs is not None else None,
+            offers=self._offers,
         )
 
     def _servers(self, session: Session, configs: WorkspaceConfigs) -> McpServers:

@@ -1,6 +1,8 @@
-"""The tools that a step offers its model, and what is made of them: kept from step to step while they stay the same."""
+"""The tools that a step offers its model, and what is made of them."""
 
 from __future__ import annotations
+
+from collections import deque
 
 import msgspec
 
@@ -18,14 +20,17 @@ class OfferedTools(msgspec.Struct, frozen=True):
     most_tokens: int
 
 
-class LastOffer:
-    """Remembers what a session's last step offered."""
+class Offers:
+    """The newest few offers of all sessions: most offer their models the same, and need to keep it once only."""
 
-    def __init__(self) -> None:
-        self._last: OfferedTools | None = None
+    def __init__(self, most: int = 8) -> None:
+        self._newest: deque[OfferedTools] = deque(maxlen=most)
 
-    def again(self, specs: tuple[ToolSpec, ...]) -> OfferedTools:
-        """These tools: as the last step offered them, where they are the same."""
-        if self._last is None or self._last.specs != specs:
-            self._last = OfferedTools(specs, [msgspec.to_builtins(spec) for spec in specs], most_in_tools(specs))
-        return self._last
+    def of(self, specs: tuple[ToolSpec, ...]) -> OfferedTools:
+        """These tools: as an earlier step offered them, where they are the same."""
+        for known in self._newest:
+            if known.specs == specs:
+                return known
+        made = OfferedTools(specs, [msgspec.to_builtins(spec) for spec in specs], most_in_tools(specs))
+        self._newest.append(made)
+        return made

@@ -22,7 +22,7 @@ from .compaction import Compactor
 from .history import Conversation
 from .model_call import Answer
 from .modes import mode_of
-from .offered import LastOffer, OfferedTools
+from .offered import OfferedTools, Offers
 from .prompt import system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
@@ -70,10 +70,10 @@ class TurnLoop:
         briefings: Briefings,
         settings: NativeSettings,
         *,
-        last_offer: LastOffer,
+        offers: Offers,
     ) -> None:
         self._turn = turn
-        self._last_offer = last_offer
+        self._offers = offers
         self._session = turn.session
         self._conversation = conversation
         self._model = model
@@ -140,7 +140,7 @@ class TurnLoop:
         await catch_up(self._conversation, self._session)
         specs, client_tools = self._offered()
         request = await self._request(self._conversation.messages(), specs)
-        return _Planned(request, self._last_offer.again(specs), client_tools)
+        return _Planned(request, self._offers.of(specs), client_tools)
 
     def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
         """The tools for this step, and which of them clients run."""
