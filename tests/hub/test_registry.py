@@ -156,12 +156,15 @@ async def test_sessions_have_a_limit_for_creates_at_once_too(make_hub: MakeHub) 
 
 async def test_a_journal_with_a_problem_takes_no_session(hub: Hub) -> None:
     """Invariant 3: at once, not after the time a command waits for a slow disk."""
+    session = await hub.create("puppet")
     hub.journal.fail("the disk is full")
-    with pytest.raises(StorageUnavailable, match="the disk is full"):
+    with pytest.raises(StorageUnavailable, match=r"^the disk is full$"):
         await hub.create("puppet")
+    with pytest.raises(StorageUnavailable, match=r"^the disk is full$"):
+        await session.change_settings(LOCAL, {"title": "new"})
     hub.journal.heal()
     await turns_of_the_loop()
-    assert hub.registry.rows(LOCAL) == []
+    assert [row.session for row in hub.registry.rows(LOCAL)] == [session.id]
 
 
 async def test_a_full_journal_takes_no_session_and_keeps_nothing_of_it(make_hub: MakeHub) -> None:

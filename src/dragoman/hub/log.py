@@ -96,7 +96,7 @@ class SessionLog:
         if self.state.closed is not None or self.closing:
             raise Closed(self.id)
         if self.journal.problem is not None:
-            raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
+            raise StorageUnavailable(self.journal.problem)
 
     def row(self) -> SessionRow:
         """The index row of what is shown."""

@@ -145,7 +145,7 @@ class Registry:
         if self._closing:
             raise LimitReached("the server stops")
         if self.journal.problem is not None:
-            raise StorageUnavailable(f"the journal cannot write: {self.journal.problem}")
+            raise StorageUnavailable(self.journal.problem)
         factory = self._factory(kind)
         folder = _checked_folder(cwd)
         given = dict(options or {})
