@@ -119,3 +119,16 @@ async def test_a_session_stays_that_another_link_views_when_one_does_not_come_ab
     assert not closed(hub, session.id)
     lives.left(session)
     await until(lambda: closed(hub, session.id))
+
+
+async def test_a_session_that_was_deleted_meanwhile_is_no_matter(
+    hub: Hub, tasks: TaskOwner, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [(await of_links(hub)).id for _ in range(2)]
+    registry = await hub.restart()
+    waiting = tasks.start(Lives(tasks, grace=0.05).end_left_open(registry), "left open")
+    await turns_of_the_loop()
+    await registry.delete(LOCAL, names[0])
+    await waiting
+    assert closed(hub, names[1])
+    assert not caplog.records

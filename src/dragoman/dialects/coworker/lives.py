@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from dragoman.hub.errors import HubError
+from dragoman.hub.errors import Gone, HubError, UnknownSession
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
@@ -88,6 +88,8 @@ class Lives:
                 continue
             try:
                 session = await registry.get(LOCAL, name)
+            except (Gone, UnknownSession):
+                continue
             except HubError as problem:
                 log.warning("session %s is left open: %s", name, problem)
                 continue
