@@ -376,6 +376,21 @@ async def test_whoever_is_watched_or_busy_stays_in_memory(make_hub: MakeHub) -> 
     await until(lambda: hub.registry.loaded == 1)
 
 
+async def test_a_closed_session_leaves_memory_before_any_other(make_hub: MakeHub) -> None:
+    """Nothing will run there again, and its conversation may be long."""
+    hub = await make_hub(limits=HubLimits(loaded_idle=4))
+    open_, closed, viewed = [await hub.create("puppet") for _ in range(3)]
+    stop = viewed.watch(lambda: None)
+    await closed.close("closed")
+    await until(lambda: hub.registry.loaded == 2)
+    assert await hub.get(closed) is not None
+    assert hub.registry.row(LOCAL, open_.id).status != "closed"
+    await viewed.close("closed")
+    stop()
+    await (await hub.get(open_)).close("closed")
+    await until(lambda: hub.registry.loaded == 0)
+
+
 async def test_a_session_whose_agent_holds_something_stays_in_memory_and_is_stopped_with_the_hub(
     make_hub: MakeHub,
 ) -> None:

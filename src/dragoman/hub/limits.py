@@ -21,7 +21,7 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Events after which a new snapshot of a session's state is stored."""
 
     loaded_idle: int = 32
-    """Settled sessions that nobody watches kept in memory; the rest is on disk."""
+    """Settled sessions that nobody watches kept in memory; the rest is on disk, and so are closed ones."""
 
     ack_seconds: float = 10.0
     """Seconds a command waits for the disk before it answers that it may not have been kept."""

@@ -309,8 +309,8 @@ class Registry:
         self._loaded.move_to_end(session.id)
         self._trim_soon()
 
-    def _trim_soon(self) -> None:
-        if len(self._loaded) > self.limits.loaded_idle and self._trimming is None:
+    def _trim_soon(self, *, closed: bool = False) -> None:
+        if (closed or len(self._loaded) > self.limits.loaded_idle) and self._trimming is None:
             self._trimming = asyncio.get_running_loop().call_later(TRIM_DELAY, self._trim)
 
     async def _recover(self, name: str) -> None:
@@ -342,6 +342,8 @@ class Registry:
                 self._keep(known)
             known.committed(seq)
             self._changed(known.row())
+            if known.shown.closed is not None:
+                self._trim_soon(closed=True)
         self._trim_soon()
 
     def _changed(self, row: SessionRow) -> None:
@@ -356,10 +358,12 @@ class Registry:
                 log.exception("a watcher failed")
 
     def _trim(self) -> None:
-        """Let the longest unused settled sessions go, down to the named limit."""
+        """Let closed sessions go, and of the other settled ones the longest unused, down to the named limit."""
         self._trimming = None
         idle = [name for name, session in self._loaded.items() if session.idle]
-        for name in idle[: max(0, len(idle) - self.limits.loaded_idle)]:
+        open_ = [name for name in idle if self._loaded[name].state.closed is None]
+        kept = set(open_[max(0, len(open_) - self.limits.loaded_idle) :])
+        for name in set(idle) - kept:
             self._loaded.pop(name).store_snapshot()
 
     async def _drop(self, row: SessionRow) -> None:
