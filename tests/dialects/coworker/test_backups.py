@@ -18,6 +18,7 @@ from dragoman.hub.events import (
     CheckpointTaken,
     Event,
     Json,
+    SessionClosed,
     SessionCreated,
     SettingsChanged,
 )
@@ -149,6 +150,16 @@ def test_a_session_that_is_not_to_be_saved_does_not_wait_for_it(settings: dict[s
     assert backup_state(folded(SettingsChanged(changes={"checkpoints": True}), settings={}), FOLDER).status == (
         "initializing"
     )
+
+
+def test_a_session_that_was_closed_before_it_was_saved_does_not_wait_for_it() -> None:
+    assert backup_state(folded(), FOLDER).status == "initializing"
+    backup = backup_state(folded(SessionClosed(reason="closed")), FOLDER)
+    assert (backup.status, backup.failure_reason) == (
+        "failed",
+        "session backup initialization failed: the session was closed before it was done",
+    )
+    assert backup_state(folded(INITIAL, SessionClosed(reason="closed")), FOLDER).status == "ready"
 
 
 def test_a_server_that_keeps_none() -> None:

@@ -20,6 +20,7 @@ from . import workspace_messages as around
 
 _FAILED = "session backup initialization failed: "
 _NONE_KEPT = "this server keeps no checkpoints"
+_NONE_BEFORE_THE_END = "the session was closed before it was done"
 _NONE_WANTED = f"the setting {WANTED} of this session is off"
 
 
@@ -56,7 +57,9 @@ def failure_reason(state: SessionState, folder: Path | None) -> str | None:
     failed = next(_initial(state), None)
     if failed is not None:
         return f"{_FAILED}{failed.problem}"
-    return None if state.settings.get(WANTED) is True else _FAILED + _NONE_WANTED
+    if state.settings.get(WANTED) is not True:
+        return _FAILED + _NONE_WANTED
+    return None if state.closed is None else _FAILED + _NONE_BEFORE_THE_END
 
 
 def _initial(state: SessionState) -> Iterator[SavedCheckpoint]:

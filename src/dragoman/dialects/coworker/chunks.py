@@ -32,15 +32,12 @@ from dragoman.hub.events import (
 
 from . import parts
 from .messages import ModelStreamChunk
-from .metadata import Metadata, metadata_of, thought_metadata
+from .metadata import Metadata, metadata_of, thought_kind, thought_metadata
 from .parts import Spelled
 from .tool_lines import given_input
 
 UNKNOWN = "part:"
 """How ``part.raw.sdk_type`` begins for a part of a stream that no fact says."""
-
-_SUMMARISED = frozenset({"openai", "codex-cli"})
-"""Providers that sum up their thoughts, and do not show them."""
 
 _TOO_LONG = "provider_too_long"
 _FAILED = Problem(code="internal", message="the turn failed")
@@ -253,7 +250,7 @@ class TurnChunks:
     # Chunks
 
     def _mode(self, given: str | None) -> str:
-        return given or ("summary" if self._provider in _SUMMARISED else "reasoning")
+        return given or thought_kind(self._provider)
 
     def _say(self, spelled: Spelled) -> list[ModelStreamChunk]:
         """The chunk, and what was held before it."""

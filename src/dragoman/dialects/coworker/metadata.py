@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dragoman.hub.events import Json
 
+from .messages import ReasoningKind
+
 _OWNERS = {"codex-cli": "openai", "claude-code": "anthropic"}
 """Whose SDK a provider is reached through, where that is another one's."""
 
@@ -20,8 +22,16 @@ _WORDS = {
 }
 _OTHER_WORDS = {("google", "signature"): "thoughtSignature"}
 
+_SUMMARISING = frozenset({"openai", "codex-cli"})
+"""Providers that sum up their thoughts, and do not show them."""
+
 Metadata = dict[str, Json]
 """By the owner's name, what it says."""
+
+
+def thought_kind(provider: str | None) -> ReasoningKind:
+    """How the thoughts of this provider's models are called (spec §4.1)."""
+    return "summary" if provider in _SUMMARISING else "reasoning"
 
 
 def metadata_of(provider: str, *kept: Json) -> Metadata | None:

@@ -7,14 +7,7 @@ from dragoman.hub.events import AnyFact, MessageAdded, Outcome, Problem, StepSta
 from . import messages as wire
 from .chunks import TurnChunks
 from .errors import failure
-
-_SUMMARISING = ("openai", "codex-cli")
-"""Providers whose thoughts are told as summaries."""
-
-
-def thought_kind(provider: str | None) -> wire.ReasoningKind:
-    """How the thoughts of this provider's models are called (spec §4.1)."""
-    return "summary" if provider in _SUMMARISING else "reasoning"
+from .metadata import thought_kind
 
 
 class TurnView:
