@@ -26,6 +26,7 @@ class OneFrame:
     """A link that says one thing."""
 
     congested = False
+    joins = True
 
     def __init__(self, text: str, wire: Wire) -> None:
         data = text.encode()
@@ -102,9 +103,10 @@ async def mounted(
     root: str | None = None,
     front: str | None = None,
     pages: dict[str, ASGIApp] | None = None,
+    limits: PumpLimits | None = None,
 ) -> AsyncIterator[Mounted]:
     """These dialects, served until the block ends."""
-    application = Application(dialects, root=root, front=front, limits=PumpLimits(), pages=pages)
+    application = Application(dialects, root=root, front=front, limits=limits or PumpLimits(), pages=pages)
     listener = Listener(Guard(application, bound="127.0.0.1"), listening_socket("127.0.0.1", 0), max_connections=100)
     await listener.start()
     try:

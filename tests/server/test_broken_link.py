@@ -19,6 +19,7 @@ class Fragile:
     """A link that echoes, and fails where it is told to."""
 
     congested = False
+    joins = True
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

@@ -63,6 +63,11 @@ class Link(Protocol):
     """One client connection in one dialect."""
 
     @property
+    def joins(self) -> bool:
+        """Whether what is said a moment later can be one frame with what is said now: then a large frame is followed by
+        a short pause, in which that gathers."""
+
+    @property
     def congested(self) -> bool:
         """Whether the link takes no more messages for now: the pump then stops reading from the socket."""
 

@@ -1,9 +1,9 @@
 """One socket pump for every dialect: it moves frames between a ``Socket`` and a ``Link`` and knows nothing of either.
 
 Out: whenever something is new, or the transport can take more, frames are pulled and written in the same step; no task
-wakes up, no queue grows. After a large frame the next one waits a few milliseconds, so that what arrives meanwhile
-joins it; a small frame (an echo) always leaves at once. In: messages are handed over in order; a link that is congested
-stops the reading, and so does a client that sends faster than the rate limit.
+wakes up, no queue grows. Where a link's frames join, the next one after a large one waits a few milliseconds, so that
+what arrives meanwhile joins it; a small frame (an echo) always leaves at once. In: messages are handed over in order; a
+link that is congested stops the reading, and so does a client that sends faster than the rate limit.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Pump:
             if sent >= limits.flush_bytes:
                 self._flush_later()
                 break
-            if limits.large_frame <= size < limits.full_frame:
+            if link.joins and limits.large_frame <= size < limits.full_frame:
                 self._hold()
                 break
         if self._closing is not None and self._held is None and socket.ready:

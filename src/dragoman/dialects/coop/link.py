@@ -46,6 +46,8 @@ OUTPUTS_PER_SCREEN = 4
 class CoopLink:
     """One client. Implements ``Link`` and, for its terminal, ``TerminalWatcher``."""
 
+    joins = True
+
     def __init__(
         self, dialect: CoopDialect, session: Session, terminal: Terminal, mode: str, principal: Principal, wire_: Wire
     ) -> None:

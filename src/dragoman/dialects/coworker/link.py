@@ -36,6 +36,9 @@ GONE = (1001, "the session is gone")
 class CoworkerLink:
     """One client. Implements ``Link``."""
 
+    joins = False
+    """Every message is a frame of its own: a pause would only delay it."""
+
     def __init__(
         self,
         dialect: CoworkerDialect,

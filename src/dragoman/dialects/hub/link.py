@@ -48,6 +48,8 @@ _BAD_BINARY = Problem(
 class HubLink:
     """One client. Implements ``Link``."""
 
+    joins = True
+
     def __init__(self, dialect: HubDialect, principal: Principal, wire: Wire) -> None:
         self.principal = principal
         self.commands: Commands = dialect.commands
