@@ -38,7 +38,7 @@ from dragoman.services.observability.slo import evaluate
 from . import client_messages as asked
 from . import messages as wire
 from . import workspace_messages as around
-from .backups import backup_state
+from .backups import failure_reason, session_backup_state
 from .errors import BACKUP, INTERNAL, INVALID, Kind, error
 from .javascript import clipped, trimmed
 from .projection import MESSAGE_ID, echo
@@ -234,8 +234,7 @@ class Commands:
     async def _backup_get(self, _: asked.SessionBackupGet) -> None:
         await self._session.workspace_ready()
         await self._session.durable(self._session.head, limit=self._session.limits.ack_seconds)
-        backup = backup_state(self._session.shown, self._session.checkpoint_folder)
-        self._link.say(around.SessionBackupState(session_id=self._id, reason="requested", backup=backup))
+        self._link.say(session_backup_state(self._session.shown, self._session.checkpoint_folder, "requested"))
 
     async def _backup_checkpoint(self, _: asked.SessionBackupCheckpoint) -> None:
         await self._backed_up("manual checkpoint failed", self._session.checkpoint(self._who))
@@ -254,9 +253,9 @@ class Commands:
         try:
             await work
         except (CheckpointFailed, UnknownCheckpoint) as problem:
-            backup = backup_state(self._session.state, self._session.checkpoint_folder)
-            if backup.status == "failed":
-                self._fail(backup.failure_reason or failed, BACKUP)
+            why = failure_reason(self._session.state, self._session.checkpoint_folder)
+            if why is not None:
+                self._fail(why, BACKUP)
             elif isinstance(problem, CheckpointFailed):
                 self._fail(f"{failed}: {problem}", BACKUP)
             elif failed == "restore failed":

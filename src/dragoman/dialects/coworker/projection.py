@@ -43,7 +43,7 @@ from dragoman.hub.state import SessionState
 
 from . import messages as wire
 from . import workspace_messages as around
-from .backups import backup_state
+from .backups import session_backup_state
 from .errors import BACKUP, error
 from .prompts import prompt
 from .tool_talk import ToolTalk
@@ -119,8 +119,7 @@ class Projection:
 
     def backup(self, reason: around.BackupReason) -> around.SessionBackupState:
         """The checkpoints, and why they are told."""
-        state = backup_state(self.state, self._backups)
-        return around.SessionBackupState(session_id=self._id, reason=reason, backup=state)
+        return session_backup_state(self.state, self._backups, reason)
 
     # What comes after it
 
