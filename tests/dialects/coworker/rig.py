@@ -175,8 +175,8 @@ class Heard:
         return self.frames[begin : self.mark]
 
     async def turn(self, text: str) -> list[Frame]:
-        """Play a turn to its end; its frames, from the echo on."""
-        self.mark = len(self.frames)
+        """Play a turn to its end; its frames, from the echo on. What a new link is told unasked comes before it."""
+        await self.connected()
         await self.client.say(text)
         return turn_of(await self.settled())
 
