@@ -1,0 +1,1 @@
+"""The onion dialect: ConnectOnion's protocol."""

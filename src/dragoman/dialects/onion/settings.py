@@ -1,0 +1,64 @@
+"""Settings of the onion dialect (``[dialects.onion]``)."""
+
+from __future__ import annotations
+
+import msgspec
+
+TOLERANCES = ("assistant_delta", "session_sync", "replay_interrupted")
+"""What goes beyond the seed and may be switched (docs/dialects/onion.md)."""
+
+
+class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sessions that onion links make, and limits of those links. Times are seconds."""
+
+    kind: str = "native"
+    """Kind of the sessions that CONNECT makes."""
+
+    name: str = "dragoman"
+    """The agent's name, as ``/info`` and ``/health`` have it."""
+
+    tolerate: tuple[str, ...] = ("assistant_delta", "replay_interrupted")
+    """What is said beyond the seed: ``assistant_delta`` (text as it comes), ``session_sync`` (the whole session once a
+    turn), ``replay_interrupted`` (after a lost server, the turn that it cut off)."""
+
+    ping_seconds: float = 30.0
+    """Between two PINGs on a socket."""
+
+    idle_seconds: float = 600.0
+    """After so long without a sign of anybody an idle session is ``new`` to whoever connects to it; nothing is lost."""
+
+    stuck_seconds: float = 3600.0
+    """A turn in which so long nothing has happened, nobody has been there and nothing is asked, is cancelled."""
+
+    result_seconds: float = 86400.0
+    """For how long ``/sessions`` shows what came of a turn."""
+
+    message_limit: int = 144 * 1024 * 1024
+    """Bytes of a message of a link that is let in: ten files of 10 MB, as base64, fit."""
+
+    stranger_message_limit: int = 1024 * 1024
+    """Bytes of a message of any other link."""
+
+    big_message: int = 256 * 1024
+    """Bytes of a message from which on it is decoded in a thread."""
+
+    commands: int = 64
+    """Requests of one link that are worked on at once; what comes then waits in its socket."""
+
+    reply_backlog: int = 4 * 1024 * 1024
+    """Bytes of replies that wait for a link, from which on it is read no further."""
+
+    trace_entries: int = 5000
+    """Entries of a session's trace that OUTPUT shows; the newest stay."""
+
+    claim_messages: int = 2000
+    """Messages of a client's own history that are taken in."""
+
+    kept_views: int = 64
+    """Sessions whose conversation stays in memory without a link."""
+
+    shared_frames: int = 512
+    """Frames that are kept for the other links of their session."""
+
+    shared_bytes: int = 8 * 1024 * 1024
+    """Bytes of such frames."""
