@@ -1,7 +1,7 @@
 """What the server says in ConnectOnion's protocol, typed (seed: Server -> Client; spec §6).
 
-*Control* messages answer or steer; they have neither ``id`` nor ``ts``. *Stream events* tell what happens in a session:
-each has an ``id``, its time ``ts`` (seconds since 1970) and, on a socket, ``session_id`` last. A stream event is encoded
+*Control* messages answer or steer; they have neither ``id`` nor ``ts``. *Stream events* tell what happens in a
+session: each has an ``id``, its time ``ts`` (seconds since 1970) and, on a socket, ``session_id`` last. It is encoded
 once without its session, because the same bytes stand in a session's *trace*; ``addressed`` adds whose it is.
 """
 
@@ -172,6 +172,12 @@ class Thinking(StreamEvent, frozen=True, tag="thinking"):
 
 class AssistantDelta(StreamEvent, frozen=True, tag="assistant_delta"):
     """More of the answer's text (tolerance ``assistant_delta``)."""
+
+    content: str
+
+
+class Assistant(StreamEvent, frozen=True, tag="assistant"):
+    """What the agent said outside of any turn of ours, at its own terminal (tolerance ``assistant``)."""
 
     content: str
 

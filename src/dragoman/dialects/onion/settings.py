@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-TOLERANCES = ("assistant_delta", "session_sync", "replay_interrupted")
+TOLERANCES = ("assistant", "assistant_delta", "replay_interrupted", "session_sync")
 """What goes beyond the seed and may be switched (docs/dialects/onion.md)."""
 
 
@@ -17,9 +17,10 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     name: str = "dragoman"
     """The agent's name, as ``/info`` and ``/health`` have it."""
 
-    tolerate: tuple[str, ...] = ("assistant_delta", "replay_interrupted")
-    """What is said beyond the seed: ``assistant_delta`` (text as it comes), ``session_sync`` (the whole session once a
-    turn), ``replay_interrupted`` (after a lost server, the turn that it cut off)."""
+    tolerate: tuple[str, ...] = ("assistant", "assistant_delta", "replay_interrupted")
+    """What is said beyond the seed: ``assistant_delta`` (text as it comes), ``assistant`` (what an agent says at its own
+    terminal), ``replay_interrupted`` (after a lost server, the turn that it cut off), ``session_sync`` (the whole
+    session once a turn)."""
 
     ping_seconds: float = 30.0
     """Between two PINGs on a socket."""
@@ -53,6 +54,10 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     claim_messages: int = 2000
     """Messages of a client's own history that are taken in."""
+
+    view_bytes: int = 4 * 1024 * 1024
+    """Bytes of events of a session that are kept as they were sent, for links that come back or lag; older ones are
+    made again."""
 
     kept_views: int = 64
     """Sessions whose conversation stays in memory without a link."""

@@ -1,0 +1,355 @@
+"""What a client of this protocol asks, done (seed: Message Reference; spec §4-9). Each method handles one message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.hub.errors import AlreadyResolved, AnsweredAlready, UnknownDecision
+from dragoman.hub.events import Answer
+from dragoman.hub.permissions import Right
+from dragoman.services.trust import Caller, Onboarding, Refused
+from dragoman.services.uploads import UploadRefused, discard, receive
+
+from . import client_messages as asked
+from . import messages as wire
+from .answers import approval_answer, plan_answer, question_answer
+from .asking import Ask, WireKind
+from .errors import NOT_CONNECTED, PROMPT_REQUIRED, stale
+from .forwarder import Forwarder
+from .merging import Claim, read_claim
+from .sessions import DIALECT, Joined
+from .words import OUR_MODES
+
+if TYPE_CHECKING:
+    from .dialect import OnionDialect
+    from .link import OnionLink
+
+
+class _Gated(msgspec.Struct, frozen=True):
+    """A CONNECT that waits at the gate, and who sent it."""
+
+    caller: Caller
+    message: asked.Connect
+
+
+class Commands:
+    """The commands of one link."""
+
+    def __init__(self, link: OnionLink, dialect: OnionDialect) -> None:
+        self._link = link
+        self._dialect = dialect
+        self._caller: Caller | None = None
+        self._gated: _Gated | None = None
+
+    async def handle(self, message: asked.ClientMessage) -> None:
+        """Do what this asks. Raises what the hub refuses."""
+        handler = _HANDLERS[type(message)]
+        try:
+            await handler(self, message)
+        except Refused as problem:
+            self._dialect.console.refused(_NAMES.get(type(message), "message"), str(problem))
+            self._link.say(wire.Error(message=str(problem)))
+
+    # Who it is
+
+    async def _connect(self, message: asked.Connect) -> None:
+        trust = self._dialect.trust
+        caller = trust.verify(message.signed, loopback=self._link.loopback, token=self._link.token)
+        if caller.identity is not None:
+            trust.check_replay(caller, _text(message.signed.signature), self._link)
+        onboarding = await trust.admit(caller, message.signed.payload)
+        if onboarding is not None:
+            self._gated = _Gated(caller, message)
+            self._link.say(_required(caller, onboarding))
+            return
+        self._gated = None
+        await self._establish(caller, message)
+
+    async def _establish(self, caller: Caller, message: asked.Connect) -> None:
+        """Show the session that a CONNECT means, from where its client left it."""
+        claim = read_claim(message.session, limit=self._dialect.settings.claim_messages)
+        joined = await self._dialect.sessions.join(caller, message.session_id, claim)
+        view = joined.view
+        place = view.resumes_at(message.last_msg_id, joined.principal.id)
+        cursor = self._cursor(joined, place)
+        forwarder = self._dialect.forwarder(self._link, joined, cursor)
+        if not view.knows(cursor):
+            await forwarder.prepare()
+        for seq, said in view.asking():
+            if seq > cursor or said.ask is None:
+                continue  # it comes with the rest
+            if place is None:
+                forwarder.again(seq, said)
+        self._caller = caller
+        self._link.let_in()
+        self._link.show(self._dialect.shown(joined, forwarder), _connected(joined))
+        if place is not None:
+            for seq, said in view.asking():
+                if seq <= cursor and said.ask is not None:
+                    self._link.binding.knows(said.ask)
+        self._dialect.console.connected(
+            caller.identity,
+            joined.wire_id,
+            joined.status,
+            claimed=claim.count if claim is not None else 0,
+            server_newer=joined.server_newer,
+            reattached=joined.status == "running",
+        )
+
+    def _cursor(self, joined: Joined, place: int | None) -> int:
+        """Where in the log to begin: in the turn that runs, or in one that a lost server cut off; else where it is now."""
+        view, last = joined.view, joined.view.last
+        if last is None:
+            return view.seq
+        if view.running:
+            return last.began - 1 if place is None else place
+        interrupted = last.end is not None and last.end.outcome == "interrupted"
+        if place is not None and interrupted and "replay_interrupted" in self._dialect.settings.tolerate:
+            return place
+        return view.seq
+
+    async def _onboard(self, message: asked.OnboardSubmit) -> None:
+        trust, gated = self._dialect.trust, self._gated
+        onboarded = await trust.onboard(
+            message.signed,
+            expected=gated.caller.identity if gated is not None else None,
+            loopback=self._link.loopback,
+            peer=self._link.peer,
+        )
+        self._link.say(
+            wire.OnboardSuccess(identity=onboarded.identity, level=onboarded.level, message=onboarded.message)
+        )
+        if gated is None:
+            return
+        caller = msgspec.structs.replace(gated.caller, identity=onboarded.identity)
+        if await trust.admit(caller, Raw(b"{}")) is None:
+            self._gated = None
+            await self._establish(caller, gated.message)
+
+    async def _admin(self, message: asked.Admin) -> None:
+        self._dialect.console.received(message.type)
+        outcome = await self._dialect.trust.administer(message.type, message.signed, loopback=self._link.loopback)
+        given = {
+            name: value for name in wire.AdminResult.__struct_fields__ if (value := getattr(outcome, name)) is not None
+        }
+        self._link.say(wire.AdminResult(**given))
+
+    # Prompts
+
+    async def _input(self, message: asked.Input) -> None:
+        joined = self._joined
+        if joined is None or self._caller is None:
+            self._dialect.console.not_connected()
+            self._link.say(wire.Error(message=NOT_CONNECTED))
+            return
+        prompt = self._covered(message)
+        if not prompt:
+            self._link.say(wire.Error(message=PROMPT_REQUIRED))
+            return
+        await self._claimed_late(joined, message)
+        await self.submit(joined, prompt, message)
+
+    async def submit(self, joined: Joined, prompt: str, message: asked.Input) -> None:
+        """Give the session a prompt with what came along: a turn, or part of the one that runs."""
+        dialect, session = self._dialect, joined.session
+        try:
+            received = await receive(
+                session,
+                prompt,
+                message.images,
+                message.files,
+                settings=dialect.uploads,
+                inline_images=session.state.kind == "native",
+            )
+        except UploadRefused as problem:
+            self._link.say(wire.Error(message=str(problem)))
+            return
+        try:
+            receipt = await session.submit(
+                joined.principal,
+                prompt,
+                via=DIALECT,
+                client_message_id=message.input_id,
+                when_busy="steer",
+                content=received.content,
+                attachments=(*received.files, *received.images),
+            )
+        except BaseException:
+            await discard(session, received)
+            raise
+        dialect.sessions.touched(session)
+        if receipt.disposition == "started" and not receipt.duplicate:
+            dialect.console.input(
+                self._caller.identity if self._caller is not None else None,
+                joined.wire_id,
+                prompt,
+                images=len(received.images),
+                files=len(received.files),
+            )
+            return
+        if receipt.duplicate:
+            await discard(session, received)
+        dialect.console.runtime_input(joined.wire_id, prompt)
+        self._link.say(wire.RuntimeInputAck(session_id=joined.wire_id, id=receipt.prompt))
+
+    def _covered(self, message: asked.Input) -> str:
+        """The prompt that is to run. Where a signature is given, it must be right, and over that prompt."""
+        signed = self._signed(message.signed, ("prompt",))
+        if signed is None:
+            return message.prompt
+        if message.prompt and signed["prompt"] != message.prompt:
+            raise Refused("unauthorized: the signature is over another prompt")
+        return str(signed["prompt"])
+
+    async def _claimed_late(self, joined: Joined, message: asked.Input) -> None:
+        """A session in INPUT counts where nothing is known of one yet (spec §6)."""
+        if joined.view.conversation.turn or not memoryview(message.session).nbytes:
+            return
+        claim = read_claim(message.session, limit=self._dialect.settings.claim_messages)
+        if claim is not None:
+            await self._dialect.sessions.take_in(joined.view, joined.principal, claim)
+
+    # Answers
+
+    async def _answer_question(self, message: asked.AskUserResponse) -> None:
+        self._signed(message.signed, ())
+        await self._answer("ask_user", message.request_id, lambda ask: question_answer(ask, message.answer))
+
+    async def _answer_approval(self, message: asked.ApprovalResponse) -> None:
+        self._signed(message.signed, ())
+        await self._answer("approval_needed", message.request_id, lambda _: approval_answer(message))
+
+    async def _answer_plan(self, message: asked.PlanReviewResponse) -> None:
+        self._signed(message.signed, ())
+        await self._answer("plan_review", message.request_id, lambda _: plan_answer(message.message))
+
+    async def _answer_ulw(self, message: asked.UlwResponse) -> None:
+        self._link.say(stale(message.request_id))
+
+    async def _answer(self, kind: WireKind, request_id: str | None, make: Callable[[Ask], Answer]) -> None:
+        """Answer what this client was asked: by the id it names, else what it has proved to have seen."""
+        joined = self._joined
+        if joined is None:
+            self._link.say(wire.Error(message=NOT_CONNECTED))
+            return
+        ask = self._link.binding.bound(kind) if request_id is None else joined.view.ask(request_id)
+        if ask is None or ask.kind != kind or not self._may_see(joined, ask):
+            self._link.say(stale(request_id))
+            return
+        self._link.binding.answered(ask.decision)
+        question = ask.question if ask.opened.questions else None
+        try:
+            await joined.session.answer(joined.principal, ask.decision, make(ask), via=DIALECT, question=question)
+        except (AlreadyResolved, AnsweredAlready, UnknownDecision):
+            self._link.say(stale(request_id))
+
+    def _may_see(self, joined: Joined, ask: Ask) -> bool:
+        return not ask.needs_approve or Right.APPROVE in joined.principal.rights
+
+    # The rest
+
+    async def _mode(self, message: asked.ModeChange) -> None:
+        joined = self._joined
+        if joined is None:
+            self._link.say(wire.Error(message=NOT_CONNECTED))
+            return
+        mode = OUR_MODES.get(message.mode)
+        if mode is None:
+            self._link.say(wire.Error(message=f"Unsupported mode: {message.mode[: asked.LONGEST_ID]!r}"))
+            return
+        self._dialect.console.received("mode_change")
+        await joined.session.change_settings(joined.principal, {"mode": mode})
+
+    async def _interrupt(self, _: asked.Interrupt) -> None:
+        joined = self._joined
+        if joined is None:
+            self._link.say(wire.Error(message=NOT_CONNECTED))
+            return
+        self._dialect.console.received("INTERRUPT")
+        await joined.session.cancel(joined.principal, via=DIALECT)
+
+    async def _prompt_update(self, _: asked.PromptUpdate) -> None:
+        self._link.say(wire.Error(message="there is no unattended work whose goal this could be"))
+
+    async def _status(self, message: asked.StatusQuery) -> None:
+        status = "not_found"
+        if message.session_id is not None:
+            caller = self._caller or Caller(None, loopback=self._link.loopback, token=self._link.token)
+            status = await self._dialect.sessions.state(caller, message.session_id)
+        self._link.say(wire.SessionStatus(session_id=message.session_id, status=status))
+
+    async def _pong(self, _: asked.Pong) -> None:
+        if self._joined is not None:
+            self._dialect.sessions.touched(self._joined.session)
+
+    # Inside
+
+    @property
+    def _joined(self) -> Joined | None:
+        return self._link.shown.joined if self._link.shown is not None else None
+
+    def _signed(self, signed: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
+        """What is signed, with the texts of these names; None where nothing is. Raises ``Refused``."""
+        if not (memoryview(signed.payload).nbytes and memoryview(signed.signature).nbytes):
+            return None
+        caller = self._dialect.trust.verify(signed, loopback=self._link.loopback, token=self._link.token)
+        if self._caller is None or caller.identity != self._caller.identity:
+            raise Refused("unauthorized: signed by another identity than CONNECT was")
+        payload = msgspec.json.decode(signed.payload)
+        if any(not isinstance(payload.get(name), str) for name in names):
+            raise Refused("unauthorized: the signature does not cover the prompt")
+        return dict(payload)
+
+
+def _required(caller: Caller, onboarding: Onboarding) -> wire.OnboardRequired:
+    return wire.OnboardRequired(
+        identity=caller.identity,
+        methods=onboarding.methods,
+        payment_amount=msgspec.UNSET if onboarding.payment_amount is None else onboarding.payment_amount,
+        payment_address=msgspec.UNSET if onboarding.payment_address is None else onboarding.payment_address,
+    )
+
+
+def _connected(joined: Joined) -> wire.Connected:
+    if not joined.server_newer:
+        return wire.Connected(session_id=joined.wire_id, status=joined.status)
+    return wire.Connected(
+        session_id=joined.wire_id,
+        status=joined.status,
+        server_newer=True,
+        session=Raw(joined.view.session_object(joined.wire_id)),
+        chat_items=Raw(joined.view.conversation.chat_items()),
+    )
+
+
+def _text(raw: Raw) -> str:
+    return msgspec.json.decode(raw, type=str)
+
+
+_HANDLERS: dict[type[asked.ClientMessage], Callable[[Commands, Any], Awaitable[None]]] = {
+    asked.Connect: Commands._connect,
+    asked.Input: Commands._input,
+    asked.Pong: Commands._pong,
+    asked.AskUserResponse: Commands._answer_question,
+    asked.ApprovalResponse: Commands._answer_approval,
+    asked.PlanReviewResponse: Commands._answer_plan,
+    asked.UlwResponse: Commands._answer_ulw,
+    asked.ModeChange: Commands._mode,
+    asked.Interrupt: Commands._interrupt,
+    asked.PromptUpdate: Commands._prompt_update,
+    asked.StatusQuery: Commands._status,
+    asked.OnboardSubmit: Commands._onboard,
+    asked.Admin: Commands._admin,
+}
+
+_NAMES: dict[type[asked.ClientMessage], str] = {
+    asked.Connect: "CONNECT",
+    asked.Input: "INPUT",
+    asked.OnboardSubmit: "ONBOARD_SUBMIT",
+    asked.Admin: "ADMIN",
+}
+"""What the console calls a message that was refused."""

@@ -1,0 +1,125 @@
+"""The onion dialect as the server mounts it: its links, its sessions, whom it trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from dragoman.dialects.base import Refusal, Upgrade, Wire
+from dragoman.dialects.frame_cache import FrameCache
+from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.permissions import Principal
+from dragoman.hub.registry import Registry
+from dragoman.hub.session import Session
+from dragoman.hub.tasks import TaskOwner
+from dragoman.services.trust import Trust
+from dragoman.services.uploads import UploadSettings
+
+from .console import Console
+from .forwarder import Forwarder
+from .link import OnionLink, Shown
+from .sessions import Joined, Sessions
+from .settings import OnionSettings
+
+TokenCheck = Callable[[str | None], bool]
+
+
+class OnionDialect:
+    """``token`` checks a client's token in constant time; None when the server has none.
+
+    ``folder`` is where the sessions work that CONNECT makes, ``state`` where the dialect keeps what it writes; ``secrets`` are
+    what no console line may show. Where CONNECT makes none (``makes_sessions``), it shows the one there is.
+    """
+
+    name = "onion"
+    websocket = "/ws"
+    websockets = frozenset({"/ws", "/ws/input"})
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        token: TokenCheck | None,
+        settings: OnionSettings,
+        trust: Trust,
+        uploads: UploadSettings,
+        folder: Path,
+        state: Path,
+        secrets: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.registry = registry
+        self.settings = settings
+        self.trust = trust
+        self.uploads = uploads
+        self.state = state
+        self.message_limit = settings.stranger_message_limit
+        self.tasks = TaskOwner("onion")
+        self.sessions = Sessions(registry, trust, settings, self._make, self.tasks)
+        self.console = Console(
+            lambda: self.sessions.alive, secrets=secrets, recommends_signature=trust.name == "careful"
+        )
+        self._token = token
+        self._folder = folder
+        self._links: set[OnionLink] = set()
+        self._shared: FrameCache[None] = FrameCache(settings.shared_frames, settings.shared_bytes)
+        self.http: ASGIApp = _nothing
+
+    async def open(self, upgrade: Upgrade, wire_: Wire) -> OnionLink | Refusal:
+        """A link that nobody is let in on yet: that is what CONNECT is for."""
+        given = upgrade.bearer if upgrade.bearer is not None else upgrade.query.get("token")
+        holds = self._token is not None and self._token(given)
+        if given is not None and self._token is not None and not holds:
+            return Refusal(401, "unauthorized")
+        link = OnionLink(self, upgrade, wire_, token=holds)
+        self._links.add(link)
+        self.console.opened(upgrade.peer)
+        return link
+
+    async def close(self, budget: float) -> None:
+        await self.tasks.close(budget)
+
+    # For links
+
+    def forwarder(self, link: OnionLink, joined: Joined, cursor: int) -> Forwarder:
+        """A reading of this session for this link."""
+        return Forwarder(
+            joined.view,
+            joined.wire_id,
+            cursor,
+            joined.principal,
+            tolerate=self.settings.tolerate,
+            tasks=self.tasks,
+            shared=self._shared,
+            wake=link.wake,
+        )
+
+    def shown(self, joined: Joined, forwarder: Forwarder) -> Shown:
+        """What a link shows from now on."""
+        return Shown(joined, forwarder)
+
+    def failed(self, link: OnionLink, why: str) -> None:
+        """A link tells of a failed turn; the console has one line of it."""
+        if link.shown is None:
+            return
+        view = link.shown.joined.view
+        turn = view.last.turn if view.last is not None else ""
+        if view.told_of != turn:
+            view.told_of = turn
+            self.console.agent_error(why)
+
+    def left(self, link: OnionLink) -> None:
+        """The link is gone."""
+        if link in self._links:
+            self._links.discard(link)
+            self.console.closed()
+
+    # Inside
+
+    async def _make(self, principal: Principal) -> Session:
+        return await self.registry.create(principal, kind=self.settings.kind, cwd=str(self._folder))
+
+
+async def _nothing(scope: object, receive: object, send: object) -> None:
+    raise InvalidRequest("no routes yet")

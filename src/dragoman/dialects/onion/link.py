@@ -1,0 +1,227 @@
+"""An onion link: one client's socket (seed: WebSocket Lifecycle). No I/O; what it tells of a session is a cursor, not a queue.
+
+Messages are handled one after the other, in the order they came; PONG and what only looks are handled at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dragoman.dialects.base import Outbox, Upgrade, Wire
+from dragoman.dialects.frames import ping_frame, text_frame
+from dragoman.hub.errors import HubError
+
+from . import client_messages as asked
+from . import messages as wire
+from .binding import Binding
+from .commands import Commands
+from .errors import FAILED, GONE, refusal
+from .forwarder import Forwarder, Outgoing
+from .sessions import Joined
+from .view import Departed
+
+if TYPE_CHECKING:
+    from .dialect import OnionDialect
+
+log = logging.getLogger("dragoman.links")
+
+FULL_FRAME = 64 * 1024
+"""Bytes of messages that leave together, when so much is there."""
+
+PING = text_frame(wire.encode(wire.Ping()))
+
+_PROOF = b"got "
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """The session that a link shows, and its reading of it."""
+
+    joined: Joined
+    forwarder: Forwarder
+
+
+class OnionLink:
+    """One client. Implements ``Link``."""
+
+    joins = False
+    """Every message is a frame of its own: a pause would only delay it."""
+
+    def __init__(self, dialect: OnionDialect, upgrade: Upgrade, wire_: Wire, *, token: bool) -> None:
+        self.peer = upgrade.peer
+        self.loopback = upgrade.loopback
+        self.token = token
+        self.shown: Shown | None = None
+        self.binding = Binding()
+        self.gone = False
+        self._dialect = dialect
+        self._wire = wire_
+        self._outbox = Outbox(dialect.settings.reply_backlog)
+        self._inbox: deque[str | bytes] = deque()
+        self._inbox_bytes = 0
+        self._working = False
+        self._commands = Commands(self, dialect)
+        self._ping_due = False
+        self._held: Outgoing | None = None
+        self._proved = 0
+        self._told_gone = False
+        self._pinging = self._ping_later()
+
+    # Link
+
+    @property
+    def congested(self) -> bool:
+        return (
+            len(self._inbox) >= self._dialect.settings.commands or self._outbox.full or self._inbox_bytes > FULL_INBOX
+        )
+
+    def receive(self, message: str | bytes) -> None:
+        self._inbox.append(message)
+        self._inbox_bytes += len(message)
+        if not self._working:
+            self._working = True
+            self._dialect.tasks.start(self._work(), "messages")
+
+    def pong(self, payload: bytes) -> None:
+        if payload.startswith(_PROOF):
+            self._proved = max(self._proved, int(payload.removeprefix(_PROOF)))
+        elif self.binding.pong(payload):
+            self._wire.wake()
+
+    def pull(self) -> bytes | None:
+        if self._ping_due:
+            self._ping_due = False
+            return PING
+        reply = self._outbox.take()
+        return reply if reply is not None else self._told()
+
+    def lost(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self._pinging.cancel()
+            self._inbox.clear()
+            self._leave()
+            self._dialect.left(self)
+
+    # For commands
+
+    def say(self, message: wire.Control) -> None:
+        """Reply."""
+        if not self.gone:
+            self._outbox.put(text_frame(wire.encode(message)))
+            self._wire.wake()
+
+    def let_in(self) -> None:
+        """The client may send larger messages from now on."""
+        self._wire.set_message_limit(self._dialect.settings.message_limit)
+
+    def wake(self) -> None:
+        """There is something to send."""
+        if not self.gone:
+            self._wire.wake()
+
+    def show(self, shown: Shown, connected: wire.Connected) -> None:
+        """Show this session instead of whatever was shown before, beginning with CONNECTED."""
+        if self.gone:
+            shown.forwarder.close()
+            return
+        self._leave()
+        self.shown = shown
+        self._dialect.sessions.entered(shown.joined.view)
+        self.say(connected)
+
+    # Out
+
+    def _told(self) -> bytes | None:
+        """What the log says next, as much as leaves together."""
+        frames: list[bytes] = []
+        size = 0
+        while size < FULL_FRAME and not self.binding.held and (out := self._next()) is not None:
+            sent = self._sent(out)
+            frames += sent
+            size += sum(map(len, sent))
+        return b"".join(frames) if frames else None
+
+    def _next(self) -> Outgoing | None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            return held
+        if self.shown is None:
+            return None
+        out = self.shown.forwarder.next()
+        if out is None and self.shown.forwarder.gone and not self._told_gone:
+            self._told_gone = True
+            self.say(wire.Error(message=GONE))
+        return out
+
+    def _sent(self, out: Outgoing) -> list[bytes]:
+        """The frame with what must go around it."""
+        if out.ask is not None:
+            first = self.binding.hold(out.ask)
+            if first is not None:
+                self._held = out
+                return [ping_frame(first)]
+            return [out.frame, ping_frame(self.binding.shown(out.ask))]
+        if out.second:
+            return [out.frame, ping_frame(b"%b%d" % (_PROOF, out.seq))]
+        if out.failed is not None:
+            self._dialect.failed(self, out.failed)
+        return [out.frame]
+
+    def _leave(self) -> None:
+        """Nothing more of the session that was shown."""
+        shown, self.shown = self.shown, None
+        self._held, self.binding = None, Binding()
+        if shown is not None:
+            view, cursor = shown.joined.view, shown.forwarder.cursor
+            view.departed.append(Departed(shown.joined.principal.id, cursor, self._proved))
+            shown.forwarder.close()
+            self._dialect.sessions.left(view)
+        self._proved = 0
+
+    def _ping_later(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._dialect.settings.ping_seconds, self._ping)
+
+    def _ping(self) -> None:
+        self._pinging = self._ping_later()
+        self._ping_due = True
+        self.wake()
+
+    # In
+
+    async def _work(self) -> None:
+        """Handle what has come, one after the other."""
+        try:
+            while self._inbox and not self.gone:
+                message = self._inbox.popleft()
+                try:
+                    await self._handle(message)
+                finally:
+                    self._inbox_bytes -= len(message)
+        finally:
+            self._working = False
+        self.wake()
+
+    async def _handle(self, message: str | bytes) -> None:
+        try:
+            if len(message) >= self._dialect.settings.big_message:
+                decoded = await asyncio.to_thread(asked.decode, message)
+            else:
+                decoded = asked.decode(message)
+            await self._commands.handle(decoded)
+        except asked.ProtocolProblem as problem:
+            received = msgspec.UNSET if problem.received is None else problem.received
+            self.say(wire.Error(message=str(problem), received=received))
+        except HubError as problem:
+            self.say(refusal(problem))
+        except Exception:
+            log.exception("a request failed")
+            self.say(wire.Error(message=FAILED))
+
+
+FULL_INBOX = 1024 * 1024
+"""Bytes of messages that wait for their turn, from which on the socket is read no further."""
