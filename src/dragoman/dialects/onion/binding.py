@@ -2,7 +2,8 @@
 
 A question is put to a client in a frame with a protocol ping right behind it, and answers are to it only once the pong
 has come: an answer that was on its way before that is to whatever was asked earlier, or to nothing. Where the question
-before was answered by somebody else, the next one waits until the client has proved (by a pong, too) that it got so far.
+before was answered by somebody else, the next one waits until the client has proved (by a pong, too) that it got so
+far.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a client may say in ConnectOnion's protocol, typed (seed: Client -> Server; spec §6).
 
-What is read here is only whether a message is one, and the fields that it must have; what it carries beside (a session, files,
-what is signed) stays the bytes it came as, until its turn comes to be checked.
+What is read here is only whether a message is one, and the fields that it must have; what it carries beside (a session,
+files, what is signed) stays the bytes it came as, until its turn comes to be checked.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from . import messages as wire
 from .answers import approval_answer, plan_answer, question_answer
 from .asking import Ask, WireKind
 from .errors import NOT_CONNECTED, PROMPT_REQUIRED, stale
-from .forwarder import Forwarder
-from .merging import Claim, read_claim
+from .merging import read_claim
 from .sessions import DIALECT, Joined
 from .words import OUR_MODES
 
@@ -50,7 +49,7 @@ class Commands:
         handler = _HANDLERS[type(message)]
         try:
             await handler(self, message)
-        except Refused as problem:
+        except (BadClaim, Refused) as problem:
             self._dialect.console.refused(_NAMES.get(type(message), "message"), str(problem))
             self._link.say(wire.Error(message=str(problem)))
 
@@ -71,7 +70,7 @@ class Commands:
 
     async def _establish(self, caller: Caller, message: asked.Connect) -> None:
         """Show the session that a CONNECT means, from where its client left it."""
-        claim = read_claim(message.session, limit=self._dialect.settings.claim_messages)
+        claim = self._claim(message.session)
         joined = await self._dialect.sessions.join(caller, message.session_id, claim)
         view = joined.view
         place = view.resumes_at(message.last_msg_id, joined.principal.id)
@@ -79,18 +78,10 @@ class Commands:
         forwarder = self._dialect.forwarder(self._link, joined, cursor)
         if not view.knows(cursor):
             await forwarder.prepare()
-        for seq, said in view.asking():
-            if seq > cursor or said.ask is None:
-                continue  # it comes with the rest
-            if place is None:
-                forwarder.again(seq, said)
         self._caller = caller
         self._link.let_in()
-        self._link.show(self._dialect.shown(joined, forwarder), _connected(joined))
-        if place is not None:
-            for seq, said in view.asking():
-                if seq <= cursor and said.ask is not None:
-                    self._link.binding.knows(said.ask)
+        self._link.show(joined, forwarder, _connected(joined))
+        self._put_again(joined, cursor, seen=place is not None)
         self._dialect.console.connected(
             caller.identity,
             joined.wire_id,
@@ -100,8 +91,21 @@ class Commands:
             reattached=joined.status == "running",
         )
 
+    def _put_again(self, joined: Joined, cursor: int, *, seen: bool) -> None:
+        """What is asked still, and was before the cursor: the client has ``seen`` it, or is asked again."""
+        shown = self._link.shown
+        if shown is None:
+            return
+        for seq, said in joined.view.asking():
+            if seq > cursor or said.ask is None:
+                continue  # it comes with the rest
+            if seen:
+                self._link.binding.knows(said.ask)
+            else:
+                shown.forwarder.again(seq, said)
+
     def _cursor(self, joined: Joined, place: int | None) -> int:
-        """Where in the log to begin: in the turn that runs, or in one that a lost server cut off; else where it is now."""
+        """Where in the log to begin: in a turn that runs, or that a lost server cut off; else where it is now."""
         view, last = joined.view, joined.view.last
         if last is None:
             return view.seq
@@ -209,7 +213,7 @@ class Commands:
         """A session in INPUT counts where nothing is known of one yet (spec §6)."""
         if joined.view.conversation.turn or not memoryview(message.session).nbytes:
             return
-        claim = read_claim(message.session, limit=self._dialect.settings.claim_messages)
+        claim = self._claim(message.session)
         if claim is not None:
             await self._dialect.sessions.take_in(joined.view, joined.principal, claim)
 
@@ -291,6 +295,12 @@ class Commands:
     @property
     def _joined(self) -> Joined | None:
         return self._link.shown.joined if self._link.shown is not None else None
+
+    def _claim(self, session: Raw) -> Claim | None:
+        """What the client says the conversation was. Raises ``BadClaim``."""
+        if not memoryview(session).nbytes:
+            return None
+        return read_claim(session, limit=self._dialect.settings.claim_messages)
 
     def _signed(self, signed: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
         """What is signed, with the texts of these names; None where nothing is. Raises ``Refused``."""

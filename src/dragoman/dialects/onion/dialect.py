@@ -19,7 +19,7 @@ from dragoman.services.uploads import UploadSettings
 
 from .console import Console
 from .forwarder import Forwarder
-from .link import OnionLink, Shown
+from .link import OnionLink
 from .sessions import Joined, Sessions
 from .settings import OnionSettings
 
@@ -29,8 +29,9 @@ TokenCheck = Callable[[str | None], bool]
 class OnionDialect:
     """``token`` checks a client's token in constant time; None when the server has none.
 
-    ``folder`` is where the sessions work that CONNECT makes, ``state`` where the dialect keeps what it writes; ``secrets`` are
-    what no console line may show. Where CONNECT makes none (``makes_sessions``), it shows the one there is.
+    ``folder`` is where the sessions work that CONNECT makes, ``state`` where the dialect keeps what it writes;
+    ``secrets`` are what no console line may show. Where CONNECT makes none (``makes_sessions``), it shows the one there
+    is.
     """
 
     name = "onion"
@@ -94,10 +95,6 @@ class OnionDialect:
             shared=self._shared,
             wake=link.wake,
         )
-
-    def shown(self, joined: Joined, forwarder: Forwarder) -> Shown:
-        """What a link shows from now on."""
-        return Shown(joined, forwarder)
 
     def failed(self, link: OnionLink, why: str) -> None:
         """A link tells of a failed turn; the console has one line of it."""

@@ -22,8 +22,8 @@ from .view import SessionView
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A frame, and what it shows: the question that it asks, the ERROR text of a failed turn, whether the client is to prove that
-    it has got it (``second`` with its id). ``seq`` is the log's."""
+    """A frame, and what it shows: the question that it asks, the ERROR text of a failed turn, whether the client is to
+    prove that it has got it (``second`` with its id). ``seq`` is the log's."""
 
     frame: bytes
     seq: int
@@ -107,9 +107,13 @@ class Forwarder:
             self._tasks.start(self._remake(), "remake")
         return None
 
+    async def prepare(self) -> None:
+        """Read what is needed to begin where the view does not reach back to. Raises ``Gone``."""
+        self._own = await self.view.before(self.cursor)
+
     async def _remake(self) -> None:
         try:
-            self._own = await self.view.before(self.cursor)
+            await self.prepare()
         except Gone:
             self._events.gone = True
         finally:

@@ -1,4 +1,4 @@
-"""An onion link: one client's socket (seed: WebSocket Lifecycle). No I/O; what it tells of a session is a cursor, not a queue.
+"""An onion link: one client's socket (seed: WebSocket Lifecycle). No I/O, and a cursor, not a queue.
 
 Messages are handled one after the other, in the order they came; PONG and what only looks are handled at once.
 """
@@ -124,14 +124,14 @@ class OnionLink:
         if not self.gone:
             self._wire.wake()
 
-    def show(self, shown: Shown, connected: wire.Connected) -> None:
+    def show(self, joined: Joined, forwarder: Forwarder, connected: wire.Connected) -> None:
         """Show this session instead of whatever was shown before, beginning with CONNECTED."""
         if self.gone:
-            shown.forwarder.close()
+            forwarder.close()
             return
         self._leave()
-        self.shown = shown
-        self._dialect.sessions.entered(shown.joined.view)
+        self.shown = Shown(joined, forwarder)
+        self._dialect.sessions.entered(joined.view)
         self.say(connected)
 
     # Out

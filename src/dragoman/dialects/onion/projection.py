@@ -1,7 +1,7 @@
 """The log as stream events: pure, fed every event in order (seed: Stream Events; spec §6; docs/mapping.md).
 
-What one event says is a list of ``Said``: stream events as encoded, and what a link must know beside. How a turn ended is said
-as ``Ended``; OUTPUT and ERROR, which that becomes, are the view's.
+What one event says is a list of ``Said``: stream events as encoded, and what a link must know beside. How a turn ended
+is said as ``Ended``; OUTPUT and ERROR, which that becomes, are the view's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dragoman.hub.events import (
 
 from . import messages as wire
 from .asking import Ask, Asking
-from .words import question_shown, mode_word, result_text
+from .words import mode_word, question_shown, result_text
 
 RESTARTED = "turn interrupted by a restart"
 """What is said of a turn that ended with its server."""
@@ -60,8 +60,8 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One thing that an event says: an encoded stream event (``body``, without its session), a turn's end, or (``withdrawn``) the
-    ERROR about a prompt that will not run.
+    """One thing that an event says: an encoded stream event (``body``, without its session), a turn's end, or
+    (``withdrawn``) the ERROR about a prompt that will not run.
 
     ``id`` is that of the stream event. ``ask`` is what it asks, ``second`` whether it is the second with its id,
     ``traced`` whether it is part of a session's trace, ``tolerance`` what it needs to be sent at all.

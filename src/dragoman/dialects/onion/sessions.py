@@ -1,7 +1,7 @@
 """Which session a CONNECT means, and for how long one counts as connected (seed: Session Lifecycle; spec §7).
 
-A client's string is an alias of a hub session, per caller: whoever names a session that is another's gets one of their own
-under that name, and cannot tell that there is another (invariant 12).
+A client's string is an alias of a hub session, per caller: whoever names a session that is another's gets one of their
+own under that name, and cannot tell that there is another (invariant 12).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
 from dragoman.services.trust import Caller, Trust
 
-from .merging import Claim, replaces, server_newer
+from .merging import Claim, server_newer, taken_in
 from .messages import Status
 from .settings import OnionSettings
 from .view import SessionView
@@ -154,18 +154,19 @@ class Sessions:
         if claim is not None:
             await self.take_in(view, narrowed, claim)
         # Of a turn that runs everything is told anyway: what counts is whether they know what was before it.
-        newer = server_newer(view.measure_before if view.running else view.conversation.measure, claim)
+        newer = server_newer(view.before_turn if view.running else view.conversation, claim)
         if session.state.turn is not None:
             status = "running"
         return Joined(session, wire_id, status, narrowed, view, newer)
 
     async def take_in(self, view: SessionView, principal: Principal, claim: Claim) -> None:
-        """Put what a client remembers in place of what is known, where that is less and is not being worked on."""
+        """Add what a client remembers to the end of what is known, where it is more and nobody works on that."""
         session = view.session
-        if session.busy or not replaces(view.conversation.measure, claim):
+        messages = taken_in(view.conversation, claim, limit=self._settings.claim_messages)
+        if session.busy or not messages:
             return
         try:
-            await session.merge_history(principal, claim.messages, replace=True, via=DIALECT, detail=claim.detail)
+            await session.merge_history(principal, messages, replace=False, via=DIALECT, detail=claim.detail())
         except HubError as problem:
             log.warning("the history that a client gave for session %s is not taken: %s", session.id, problem)
         await view.catch_up()

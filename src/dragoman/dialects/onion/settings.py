@@ -18,8 +18,8 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The agent's name, as ``/info`` and ``/health`` have it."""
 
     tolerate: tuple[str, ...] = ("assistant", "assistant_delta", "replay_interrupted")
-    """What is said beyond the seed: ``assistant_delta`` (text as it comes), ``assistant`` (what an agent says at its own
-    terminal), ``replay_interrupted`` (after a lost server, the turn that it cut off), ``session_sync`` (the whole
+    """What is said beyond the seed: ``assistant_delta`` (text as it comes), ``assistant`` (what an agent says at its
+    own terminal), ``replay_interrupted`` (after a lost server, the turn that it cut off), ``session_sync`` (the whole
     session once a turn)."""
 
     ping_seconds: float = 30.0

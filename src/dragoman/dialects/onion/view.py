@@ -1,13 +1,13 @@
 """A session as onion's clients see it: one fold of its log, shared by all links that show it.
 
-The events of the newest turns are kept as they are sent, bounded in bytes; what a link wants from before that is made again from
-the log, by a projection of its own.
+The events of the newest turns are kept as they are sent, bounded in bytes; what a link wants from before that is made
+again from the log, by a projection of its own.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from dragoman.hub.session import Session
 from . import messages as wire
 from .asking import Ask
 from .conversation import Conversation
+from .merging import Measure
 from .projection import Ended, Projection, Said
 from .settings import OnionSettings
 
@@ -57,6 +58,23 @@ def named(session: bytes, wire_id: str) -> bytes:
     return session.replace(_UNNAMED, msgspec.json.encode(wire_id), 1)
 
 
+class Past(msgspec.Struct, frozen=True):
+    """What there was to know of a conversation at some time (``merging.Known``)."""
+
+    measure: Measure
+    since: float
+    said: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Past:
+        """What there is to know now."""
+        return cls(conversation.measure, conversation.since, tuple(conversation.texts()))
+
+    def texts(self) -> Iterator[tuple[str, bytes]]:
+        """Who said what, in order."""
+        return iter(self.said)
+
+
 class LastTurn(msgspec.Struct, frozen=True):
     """The newest turn: where it begins and (0: not yet) ends, and how it ended."""
 
@@ -86,8 +104,7 @@ class SessionView:
         self.seq = 0
         self.conversation = Conversation(trace_entries=settings.trace_entries)
         self.last: LastTurn | None = None
-        self.measure_before = self.conversation.measure
-        """How much there was to know before the newest turn."""
+        self.before_turn = Past.of(self.conversation)
         self.told_of = ""
         """The failed turn that the console has a line of."""
         self.links = 0
@@ -132,7 +149,7 @@ class SessionView:
 
     def _begin(self, seq: int, fact: TurnStarted) -> None:
         self.last = LastTurn(fact.turn, seq)
-        self.measure_before = self.conversation.measure
+        self.before_turn = Past.of(self.conversation)
         self._turn_start = (self.seq, self._projection.copy())
         self._places.clear()
         self._seconds.clear()
@@ -213,10 +230,11 @@ class SessionView:
         return seq
 
     def resumes_at(self, event_id: str | None, principal: str) -> int | None:
-        """The cursor for a client that was shown the event with this id last; None when that is none of the newest turn.
+        """The cursor for a client that was shown the event with this id last; None when that is none of the newest
+        turn.
 
-        Of two events with one id it may have got only the first. It has got the second one if every link of it that broke since
-        had proved that.
+        Of two events with one id it may have got only the first. It has got the second one if every link of it that
+        broke since had proved that.
         """
         place = self.place(event_id)
         second = self._seconds.get(event_id or "")
