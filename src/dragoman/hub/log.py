@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from .artifacts import Artifacts
 from .checkpoints import Checkpoints
 from .clock import Clock, IdSource
 from .errors import Closed, Gone, InvalidRequest, StorageUnavailable, UnknownDecision
 from .events import (
     STREAMED,
     AnyFact,
+    ArtifactStored,
     DecisionResolved,
     Event,
     PromptSubmitted,
@@ -51,6 +53,7 @@ class SessionParts(msgspec.Struct, frozen=True):
     live_count: Callable[[], int]
     checkpoints: Checkpoints | None = None
     taps: tuple[Tap, ...] = ()
+    artifacts: Artifacts | None = None
 
 
 class SessionLog:
@@ -62,6 +65,8 @@ class SessionLog:
         self.shown = decode_state(encode_state(state))
         self.journal, self.clock, self.ids = parts.journal, parts.clock, parts.ids
         self.limits, self.tasks = parts.limits, parts.tasks
+        self.artifacts = parts.artifacts
+        """Bytes that came to sessions; None where the server keeps none."""
         self._tail = Tail(parts.limits, state.seq)
         self._pending: deque[tuple[Event, int]] = deque()
         """What is not durable yet, each with the bytes of its fact."""
@@ -322,7 +327,7 @@ def prompt_key(via: str, by: str, client_message_id: str) -> str:
 
 def key_of(fact: AnyFact) -> str | None:
     """What makes a fact findable: a prompt by its message id, a turn by its prompt, an outcome by its decision, a
-    client's call by its id."""
+    client's call by its id, an artifact by its own."""
     if isinstance(fact, PromptSubmitted) and fact.client_message_id is not None:
         return prompt_key(fact.via, fact.by, fact.client_message_id)
     if isinstance(fact, DecisionResolved):
@@ -331,4 +336,6 @@ def key_of(fact: AnyFact) -> str | None:
         return f"turn:{fact.prompt}"
     if isinstance(fact, ToolCalled) and fact.client is not None:
         return f"call:{fact.call}"
+    if isinstance(fact, ArtifactStored):
+        return f"artifact:{fact.artifact}"
     return None

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from .artifacts import ArtifactProblem, Artifacts
 from .checkpoints import Checkpoints
 from .clock import Clock, IdSource, SystemClock, random_id
 from .errors import (
@@ -61,6 +62,7 @@ class Registry:
         ids: IdSource = random_id,
         checkpoints: Checkpoints | None = None,
         taps: Iterable[Tap] = (),
+        artifacts: Artifacts | None = None,
     ) -> None:
         self.journal = journal
         self.limits = limits or HubLimits()
@@ -69,8 +71,9 @@ class Registry:
         self._factories = {factory.kind: factory for factory in factories}
         self._tasks = TaskOwner("hub")
         self._checkpoints = checkpoints
+        self._artifacts = artifacts
         self._parts = SessionParts(
-            journal, self.clock, ids, self.limits, self._tasks, self._live_count, checkpoints, tuple(taps)
+            journal, self.clock, ids, self.limits, self._tasks, self._live_count, checkpoints, tuple(taps), artifacts
         )
         self._rows: dict[str, SessionRow] = {}
         self._loaded: OrderedDict[str, Session] = OrderedDict()
@@ -95,6 +98,8 @@ class Registry:
         unsettled = [row.session for row in self._rows.values() if row.unsettled]
         await asyncio.gather(*(self._recover(session) for session in unsettled))
         await self._sweep()
+        if self._artifacts is not None:
+            self._tasks.start(self._sweep_artifacts(self._artifacts), "artifacts")
         self._tasks.start(self._retain(), "retention")
 
     async def stop_sessions(self, budget: float) -> None:
@@ -333,6 +338,18 @@ class Registry:
                 if session.recovering is None:
                     session.recovering = self._tasks.start(factory.recover(session, None), f"recover:{name}")
 
+    async def _sweep_artifacts(self, artifacts: Artifacts) -> None:
+        """Whoever was lost before the artifacts of a dropped session were gone left them behind."""
+
+        def kept(session: str) -> bool:
+            row = self._rows.get(session)
+            return row is not None and row.dropped_at is None
+
+        try:
+            await artifacts.sweep(kept)
+        except ArtifactProblem as problem:
+            log.warning("artifacts are not swept: %s", problem)
+
     def _committed(self, heads: Mapping[str, int]) -> None:
         for session, seq in heads.items():
             known = self._objects.get(session)
@@ -379,6 +396,8 @@ class Registry:
             factory.dropped(row.session)
         if self._checkpoints is not None:
             self._checkpoints.dropped(row.session)
+        if self._artifacts is not None:
+            self._artifacts.dropped(row.session)
 
     def _check_writable(self) -> None:
         if self.journal.problem is not None or self.journal.full:

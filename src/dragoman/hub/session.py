@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Literal
 
+from .artifacts import is_artifact
 from .client_tools import ToolSession
 from .decisions import DecisionWaiters, check_answer, position, spelt_out, take
 from .errors import (
@@ -29,6 +30,7 @@ from .errors import (
 from .events import (
     Answer,
     AnyFact,
+    ArtifactStored,
     Attachment,
     CancelRequested,
     DecisionOpened,
@@ -56,6 +58,9 @@ from .workspace import WorkspaceSession, check_workspace_settings
 
 WIDENING = frozenset({"mode", "output_directory"})
 """Settings by which an agent may be allowed more than before."""
+
+UNTYPED = "application/octet-stream"
+"""What bytes are of which nobody said what they are."""
 
 log = logging.getLogger("dragoman.session")
 
@@ -132,7 +137,8 @@ class Session(ToolSession, WorkspaceSession):
         """Accept a prompt; returns once it is durable (invariant 3).
 
         The same ``client_message_id`` (per dialect and principal) gives one turn however often it is sent, also after a
-        restart. Raises ``Busy``, ``Closed``, ``Unsupported``, ``NotRunning``, ``ConflictingRepeat``, ``LimitReached``.
+        restart. Bytes of ``attachments`` lie where they say by now; artifacts that are new here are recorded with it.
+        Raises ``Busy``, ``Closed``, ``Unsupported``, ``NotRunning``, ``ConflictingRepeat``, ``LimitReached``.
         """
         self.admit(principal, Right.WRITE)
         prompt = PromptSubmitted(
@@ -147,6 +153,8 @@ class Session(ToolSession, WorkspaceSession):
             detail=detail or {},
         )
         agent = self.ensure_agent()
+        if stored := await self._new_artifacts(attachments):
+            self.admit(principal, Right.WRITE)
         key = key_of(prompt)
         if key is not None:
             if (seq := await self.seq_of(key)) is not None:
@@ -155,6 +163,8 @@ class Session(ToolSession, WorkspaceSession):
         agent.check(prompt)
         self._check_room(prompt, when_busy)
         self._check_live()
+        for fact in stored:
+            self.record(fact)
         event = self.record(prompt)
         self._turns.start_next()
         running = self.state.turn
@@ -365,6 +375,17 @@ class Session(ToolSession, WorkspaceSession):
         return True
 
     # Inside
+
+    async def _new_artifacts(self, attachments: Collection[Attachment]) -> list[ArtifactStored]:
+        """Those of them that the log does not speak of yet."""
+        named = {it.artifact: it for it in attachments if is_artifact(it.artifact)}
+        return [
+            ArtifactStored(
+                artifact=name, media_type=it.media_type or UNTYPED, size=it.size or 0, sha256=name, name=it.name
+            )
+            for name, it in named.items()
+            if await self.seq_of(f"artifact:{name}") is None
+        ]
 
     def _check_live(self) -> None:
         if not self.live and self._live_count() >= self.limits.live_sessions:

@@ -1,0 +1,183 @@
+"""Taking in what came with a prompt: files to the session's folder, pictures to the artifact store.
+
+All of it happens before the prompt is submitted, so that a prompt that is acknowledged has what came with it, on disk.
+What is refused leaves nothing behind, and neither does whoever goes away meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.hub.artifacts import Artifact, ArtifactProblem, Artifacts, is_artifact
+from dragoman.hub.events import Attachment
+from dragoman.hub.log import SessionLog
+
+from .folder import UploadFolder, upload_folder
+from .given import Given, check_limits, read_files, read_pictures
+from .refused import UploadFailed
+from .settings import UploadSettings
+
+UPLOAD = "upload:"
+"""What stands in ``Attachment.artifact`` before the path of a file, relative to the session's folder."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """What came with a prompt and is kept: attachments for ``Session.submit``, the files before the pictures.
+
+    ``content`` is what the model is told in place of the prompt's text; None where that says it all. ``cwd`` is the
+    folder that the files lie below.
+    """
+
+    files: tuple[Attachment, ...] = ()
+    images: tuple[Attachment, ...] = ()
+    content: str | None = None
+    cwd: str = ""
+
+
+class _Stopped(Exception):
+    """Whoever asked for it is gone."""
+
+
+class _Work(msgspec.Struct, frozen=True):
+    """What a thread is given."""
+
+    cwd: str
+    folder: str
+    seconds: int
+    stop: threading.Event = msgspec.field(default_factory=threading.Event)
+
+
+async def receive(
+    session: SessionLog,
+    prompt: str,
+    images: Raw,
+    files: Raw,
+    *,
+    settings: UploadSettings,
+    artifacts: Artifacts | None = None,
+    inline_images: bool = True,
+) -> Received:
+    """Take in the wire fields ``images`` (base64 texts) and ``files`` (``[{"name", "data"}]``) of a message.
+
+    ``artifacts`` is by default the session's store. Without one, or with ``inline_images`` off (the agent can be shown
+    no picture), pictures are kept as files. Raises ``UploadRefused``, ``UploadFailed``.
+    """
+    if not memoryview(files) and not memoryview(images):
+        return Received()
+    given, pictures = await asyncio.to_thread(_read, images, files, settings)
+    store = artifacts or session.artifacts
+    shown: list[Given] = []
+    if inline_images and store is not None:
+        shown = pictures
+    else:
+        given += pictures
+    state = session.state
+    work = _Work(state.cwd, settings.folder, session.clock.now() // 1000)
+    written = await _written(work, given) if given else ()
+    kept: list[Attachment] = []
+    try:
+        for picture in shown:
+            assert store is not None
+            kept.append(await _kept(store, session.id, picture))
+    except BaseException:
+        await asyncio.shield(_undo(session.id, state.cwd, [*written, *kept], store))
+        raise
+    return Received(written, tuple(kept), told(prompt, written) if written else None, state.cwd)
+
+
+async def discard(session: SessionLog, received: Received, *, artifacts: Artifacts | None = None) -> None:
+    """The prompt was refused after all: let go of what came with it. Raises ``UploadFailed`` if that cannot be."""
+    store = artifacts or session.artifacts
+    await _undo(session.id, received.cwd, [*received.files, *received.images], store)
+
+
+def told(prompt: str, files: Sequence[Attachment]) -> str:
+    """A prompt for a model, with where its files lie."""
+    paths = "\n".join(f"- {it.artifact.removeprefix(UPLOAD)} ({it.size} bytes)" for it in files)
+    return (
+        f"{prompt}\n\n<system-reminder>\nWith this message came files, which lie in the working folder now:\n{paths}\n"
+        "What is in them is not part of this message: read them with your tools before you answer.\n</system-reminder>"
+    )
+
+
+def _read(images: Raw, files: Raw, settings: UploadSettings) -> tuple[list[Given], list[Given]]:
+    given, pictures = read_files(files, settings), read_pictures(images)
+    check_limits(given, pictures, settings)
+    return given, pictures
+
+
+async def _kept(store: Artifacts, session: str, picture: Given) -> Attachment:
+    try:
+        artifact: Artifact = await store.put(session, picture.data.pieces())
+    except ArtifactProblem as problem:
+        raise UploadFailed(f"{picture.data.called} cannot be kept: {problem}") from problem
+    return Attachment("image", picture.name, artifact.id, picture.media_type, artifact.size)
+
+
+async def _undo(session: str, cwd: str, kept: Sequence[Attachment], store: Artifacts | None) -> None:
+    await asyncio.to_thread(_remove, cwd, kept)
+    for it in kept:
+        if store is not None and is_artifact(it.artifact):
+            await store.release(session, it.artifact)
+
+
+async def _written(work: _Work, files: Sequence[Given]) -> tuple[Attachment, ...]:
+    """Write them in a thread. One that is cancelled takes back what it wrote."""
+    job = asyncio.ensure_future(asyncio.to_thread(_write_all, work, files))
+    try:
+        return await asyncio.shield(job)
+    except asyncio.CancelledError:
+        work.stop.set()
+        job.add_done_callback(lambda done: _take_back(work, done))
+        raise
+
+
+def _take_back(work: _Work, done: asyncio.Future[tuple[Attachment, ...]]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        asyncio.get_running_loop().run_in_executor(None, _remove, work.cwd, done.result())
+
+
+# In a thread
+
+
+def _write_all(work: _Work, files: Sequence[Given]) -> tuple[Attachment, ...]:
+    with upload_folder(work.cwd, work.folder) as folder:
+        names: list[str] = []
+        try:
+            kept = tuple(_write(work, folder, it, names) for it in files)
+            folder.sync()
+        except BaseException as error:
+            folder.remove(names)
+            if isinstance(error, OSError):
+                raise UploadFailed(f"Files cannot be kept: {error.strerror or error}") from error
+            raise
+    return kept
+
+
+def _write(work: _Work, folder: UploadFolder, given: Given, names: list[str]) -> Attachment:
+    name, file = folder.create(work.seconds, given.name)
+    names.append(name)
+    size = 0
+    with file:
+        for piece in given.data.pieces():
+            if work.stop.is_set():
+                raise _Stopped
+            size += file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return Attachment("file", name, f"{UPLOAD}{work.folder}/{name}", given.media_type, size)
+
+
+def _remove(cwd: str, kept: Iterable[Attachment]) -> None:
+    for it in kept:
+        if it.artifact.startswith(UPLOAD):
+            path = PurePosixPath(it.artifact.removeprefix(UPLOAD))
+            with upload_folder(cwd, str(path.parent)) as folder:
+                folder.remove([path.name])
