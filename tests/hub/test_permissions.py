@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
-from dragoman.hub.errors import Gone, HubError, NotPermitted, UnknownSession
-from dragoman.hub.events import LogWritten
+from dragoman.hub.errors import AlreadyResolved, Gone, HubError, NotPermitted, UnknownDecision, UnknownSession
+from dragoman.hub.events import Answer, DecisionRevised, LogWritten
 from dragoman.hub.permissions import EVERYTHING, HOLDER, LOCAL, READ_ONLY, STRANGER, Principal, Right
 from dragoman.hub.session import Session
 
-from .rig import YES, Hub, ask
+from .rig import YES, Hub, ask, until
 
 RIGHTS = [frozenset(chosen) for count in range(len(Right) + 1) for chosen in itertools.combinations(Right, count)]
 
@@ -157,3 +158,67 @@ async def test_widening_what_an_agent_may_do_needs_the_approve_right(hub: Hub) -
     await session.change_settings(writer, {"title": "x"})
     await session.change_settings(LOCAL, {"mode": "full"})
     assert session.shown.settings["mode"] == "full"
+
+
+# Answering
+
+ANSWERS = {
+    "question": (Answer(text="so"), Right.WRITE),
+    "form": (Answer(values={"name": "x"}), Right.WRITE),
+    "permission": (YES, Right.APPROVE),
+    "plan": (YES, Right.APPROVE),
+    "setup": (YES, Right.APPROVE),
+}
+"""A valid answer to each kind of decision, and the right that it needs."""
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_what_answering_needs_depends_on_what_is_asked(hub: Hub, kind: str) -> None:
+    """Whoever may write a prompt may say what is asked for; to permit something needs the approve right."""
+    said, needed = ANSWERS[kind]
+    other = ({Right.WRITE, Right.APPROVE} - {needed}).pop()
+    session = await hub.create("puppet")
+    await session.durable(session.open_decision(ask(kind=kind)).seq)
+    with pytest.raises(NotPermitted, match=needed):
+        await session.answer(Principal("p", frozenset({Right.READ, other})), "d", said, via="test")
+    assert session.head == 2
+    await session.answer(Principal("p", frozenset({Right.READ, needed})), "d", said, via="test")
+    assert not session.shown.decisions
+
+
+@pytest.mark.parametrize("right", [Right.WRITE, Right.APPROVE])
+async def test_what_is_not_open_is_told_to_whoever_may_answer_something(hub: Hub, right: Right) -> None:
+    session = await hub.create("puppet")
+    session.open_decision(ask())
+    await session.answer(LOCAL, "d", YES, via="test")
+    principal = Principal("p", frozenset({Right.READ, right}))
+    with pytest.raises(AlreadyResolved):
+        await session.answer(principal, "d", YES, via="test")
+    with pytest.raises(UnknownDecision):
+        await session.answer(principal, "never", YES, via="test")
+    for decision in ("d", "never"):
+        with pytest.raises(NotPermitted):
+            await session.answer(STRANGER, decision, YES, via="test")
+
+
+async def test_a_question_that_turns_out_to_be_a_permission_needs_approve(hub: Hub) -> None:
+    """Rights are asked for on every write: what a dialog is may be read only while its answer waits."""
+    session = await hub.create("puppet")
+    session.open_decision(ask(kind="question"))
+    waits, go_on = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def slowly(decision: str, answer: Answer) -> AsyncIterator[None]:
+        waits.set()
+        await go_on.wait()
+        yield
+
+    session.ensure_agent().answering = slowly  # type: ignore[method-assign]
+    writer = Principal("writer", frozenset({Right.READ, Right.WRITE}))
+    answering = asyncio.create_task(session.answer(writer, "d", Answer(text="yes"), via="test"))
+    await waits.wait()
+    session.record(DecisionRevised(decision="d", kind="permission"))
+    go_on.set()
+    with pytest.raises(NotPermitted, match="approve"):
+        await answering
+    await until(lambda: session.shown.decisions["d"].kind == "permission", "it is still open")

@@ -17,7 +17,6 @@ from dragoman.hub.errors import (
     NotPermitted,
     NotRunning,
     StorageUnavailable,
-    UnknownDecision,
 )
 from dragoman.hub.events import (
     Answer,
@@ -37,7 +36,7 @@ from dragoman.hub.events import (
 from dragoman.hub.events.nesting import MAX_NESTING
 from dragoman.hub.limits import HubLimits
 from dragoman.hub.memory import MemoryJournal, MemoryStore
-from dragoman.hub.permissions import LOCAL, STRANGER, Principal, Right
+from dragoman.hub.permissions import LOCAL, STRANGER, Principal
 from dragoman.hub.session import Session
 from dragoman.hub.state import encode_state
 from dragoman.hub.turns import Receipt, TurnContext
@@ -307,16 +306,6 @@ async def test_every_command_checks_its_right(hub: Hub) -> None:
     with pytest.raises(NotPermitted):
         session.control(reader)
     assert session.head == 1
-
-
-async def test_answering_needs_the_approve_right_and_no_other(hub: Hub) -> None:
-    session = await hub.create("puppet")
-    writer = Principal("writer", frozenset({Right.READ, Right.WRITE}))
-    with pytest.raises(NotPermitted, match="approve"):
-        await session.answer(writer, "d", Answer(accept=True), via="test")
-    approver = Principal("approver", frozenset({Right.READ, Right.APPROVE}))
-    with pytest.raises(UnknownDecision):
-        await session.answer(approver, "d", Answer(accept=True), via="test")
 
 
 async def test_a_full_journal_takes_only_what_settles_something(make_hub: MakeHub) -> None:

@@ -8,9 +8,28 @@ import msgspec
 
 from .errors import InvalidAnswer
 from .events import Answer, DecisionOpened
+from .events.decisions import DecisionKind
+from .permissions import Right
 
 SCOPE_CHARS = 2000
 """Length of a permission's scope: a rule is kept for as long as its session."""
+
+
+_RIGHTS: dict[DecisionKind, Right] = {
+    "question": Right.WRITE,
+    "form": Right.WRITE,
+    "permission": Right.APPROVE,
+    "plan": Right.APPROVE,
+    "setup": Right.APPROVE,
+}
+
+
+def right_to_answer(kind: DecisionKind) -> Right:
+    """What answering a decision of this kind needs.
+
+    Whoever may write a prompt may say what a question or a form asks for. The others permit something.
+    """
+    return _RIGHTS[kind]
 
 
 class DecisionClosed(Exception):

@@ -14,7 +14,7 @@ from typing import Literal
 
 from .artifacts import is_artifact
 from .client_tools import ToolSession
-from .decisions import DecisionWaiters, check_answer, position, spelt_out, take
+from .decisions import DecisionWaiters, check_answer, position, right_to_answer, spelt_out, take
 from .errors import (
     AlreadyResolved,
     AnsweredAlready,
@@ -199,10 +199,11 @@ class Session(ToolSession, WorkspaceSession):
         """Resolve a decision, or go on with its dialog while questions are left; returns once that is durable.
 
         ``question`` is the place, from 0, of the question that the answer begins with, for whoever may have seen an
-        older one. Raises ``AlreadyResolved`` when someone was first, ``AnsweredAlready`` when that was so for this
-        question, ``UnknownDecision``, ``InvalidAnswer`` (it stays open).
+        older one. A question or a form needs the write right, all else approve. Raises ``AlreadyResolved`` when someone
+        was first, ``AnsweredAlready`` when that was so for this question, ``UnknownDecision``, ``InvalidAnswer`` (it
+        stays open), ``NotPermitted``.
         """
-        self.admit(principal, Right.APPROVE)
+        self._check_may_answer(principal, decision)
         if json_size(answer) > self.limits.prompt_bytes:
             raise LimitReached(f"the answer is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
         if decision in self.state.decisions:
@@ -211,12 +212,21 @@ class Session(ToolSession, WorkspaceSession):
             return await self.acknowledged(event)
         raise await self.no_longer_open(decision)
 
+    def _check_may_answer(self, principal: Principal, decision: str) -> None:
+        """What became of one that is not open any more is told to whoever might have answered it."""
+        opened = self.state.decisions.get(decision)
+        if opened is not None:
+            self.admit(principal, right_to_answer(opened.kind))
+        else:
+            self.admit(principal, Right.WRITE if Right.WRITE in principal.rights else Right.APPROVE)
+
     async def _take_answer(
         self, principal: Principal, decision: str, answer: Answer, via: str, question: int | None
     ) -> Event:
         opened = self.state.decisions.get(decision)
         if opened is None:
             raise await self.no_longer_open(decision)
+        principal.check(self.id, right_to_answer(opened.kind))  # what it is may have been seen only meanwhile
         if question is not None and question != position(opened):
             raise AnsweredAlready(question)
         check_answer(opened, answer)
