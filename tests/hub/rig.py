@@ -29,7 +29,7 @@ from dragoman.hub.journal import Journal
 from dragoman.hub.limits import HubLimits
 from dragoman.hub.log import key_of
 from dragoman.hub.memory import MemoryJournal, MemoryStore
-from dragoman.hub.permissions import LOCAL, Principal
+from dragoman.hub.permissions import LOCAL, Principal, widening
 from dragoman.hub.ports import AgentFactory, Driver, Hooks, Terminal
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
@@ -168,6 +168,9 @@ class PuppetFactory:
 
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """Puppets take any."""
+
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:
+        return widening(changes)
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         self.adopted[session] = options

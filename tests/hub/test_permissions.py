@@ -160,6 +160,19 @@ async def test_widening_what_an_agent_may_do_needs_the_approve_right(hub: Hub) -
     assert session.shown.settings["mode"] == "full"
 
 
+@pytest.mark.parametrize("setting", ["mode", "output_directory"])
+async def test_whose_agent_cannot_tell_needs_approve_for_any_change(hub: Hub, setting: str) -> None:
+    session = await hub.create("puppet", settings={setting: "x"})
+    writer = Principal("writer", frozenset({Right.READ, Right.WRITE}))
+    for value in ("x", "y", None):
+        with pytest.raises(NotPermitted, match="approve"):
+            await session.change_settings(writer, {setting: value})
+        with pytest.raises(NotPermitted, match="approve"):
+            await hub.create("puppet", writer, settings={setting: value})
+    assert session.head == 1
+    await session.change_settings(LOCAL, {setting: None})
+
+
 # Answering
 
 ANSWERS = {

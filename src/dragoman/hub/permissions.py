@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -16,6 +17,15 @@ class Right(StrEnum):
     WRITE = "write"
     APPROVE = "approve"
     ADMIN = "admin"
+
+
+WIDENING = frozenset({"mode", "output_directory"})
+"""Settings by which an agent may be allowed more than before."""
+
+
+def widening(settings: Iterable[str]) -> bool:
+    """Whether a change of these settings may allow an agent more, whatever the change is."""
+    return not WIDENING.isdisjoint(settings)
 
 
 EVERYTHING = frozenset(Right)

@@ -312,6 +312,13 @@ class AgentFactory(Protocol):
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """Raise ``InvalidRequest`` for settings that mean nothing to these agents; null removes one."""
 
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:
+        """Whether a session with the settings ``before`` may be allowed more once they are changed so.
+
+        Asked after ``check_settings``; a new session has none before. Who cannot tell says yes: see
+        ``permissions.widening``.
+        """
+
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """Keep, outside the log, what ``validate`` left out."""
 

@@ -33,7 +33,7 @@ from .log import SessionParts, Tap
 from .permissions import Principal, Right
 from .ports import AgentFactory
 from .recovery import facts_after_loss
-from .session import WIDENING, Session
+from .session import Session
 from .state import SessionState, decode_state
 from .tasks import TaskOwner
 from .workspace import check_workspace_settings
@@ -145,8 +145,6 @@ class Registry:
             raise NotPermitted(Right.WRITE)
         check_hook_settings(settings or {})
         check_workspace_settings(settings or {})
-        if settings and WIDENING & settings.keys() and Right.APPROVE not in principal.rights:
-            raise NotPermitted(Right.APPROVE)
         if self._closing:
             raise LimitReached("the server stops")
         if self.journal.problem is not None:
@@ -155,6 +153,8 @@ class Registry:
         folder = _checked_folder(cwd)
         given = dict(options or {})
         factory.check_settings(settings or {})
+        if settings and factory.widens({}, settings) and Right.APPROVE not in principal.rights:
+            raise NotPermitted(Right.APPROVE)
         public = factory.validate(agent, cwd, given)
         if len(self._rows) + self._creating >= self.limits.sessions:
             raise LimitReached(f"{self.limits.sessions} sessions are stored (sessions)")

@@ -56,9 +56,6 @@ from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
 from .workspace import WorkspaceSession, check_workspace_settings
 
-WIDENING = frozenset({"mode", "output_directory"})
-"""Settings by which an agent may be allowed more than before."""
-
 UNTYPED = "application/octet-stream"
 """What bytes are of which nobody said what they are."""
 
@@ -256,7 +253,7 @@ class Session(ToolSession, WorkspaceSession):
         self._factory.check_settings(changes)
         if json_size(changes) > self.limits.settings_bytes:
             raise LimitReached(f"the settings are longer than {self.limits.settings_bytes} bytes (settings_bytes)")
-        if WIDENING & changes.keys():
+        if self._factory.widens(self.state.settings, changes):
             self.admit(principal, Right.APPROVE)
         return await self.acknowledged(self.record(SettingsChanged(changes=changes, by=principal.id)))
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from dragoman.agents.native.modes import loosens
 from dragoman.agents.native.providers.conversation import (
     AssistantMessage,
     Message,
@@ -587,9 +590,39 @@ async def test_the_same_words_twice_are_reported_twice(hub: NativeHub) -> None:
 async def test_more_room_for_tools_needs_the_right_to_approve(hub: NativeHub) -> None:
     session = await hub.session()
     writer = Principal("writer", frozenset({Right.READ, Right.WRITE}))
-    for change in ({"mode": "all"}, {"output_directory": "/"}):
+    for change in ({"mode": "all"}, {"output_directory": "/"}, {"output_directory": None}):
         with pytest.raises(NotPermitted):
             await session.change_settings(writer, change)
+        with pytest.raises(NotPermitted):
+            await hub.create("native", writer, settings=change)
+
+
+TIGHT_TO_LOOSE = ("plan", "ask", "accept_edits", "all")
+
+
+@pytest.mark.parametrize("default", TIGHT_TO_LOOSE)
+async def test_only_a_looser_mode_needs_the_right_to_approve(tmp_path: Path, default: str) -> None:
+    """From each mode to each, and from and to the default, which stands for no setting."""
+    writer = Principal("writer", frozenset({Right.READ, Right.WRITE}))
+    async with native_hub(tmp_path, settings=msgspec.structs.replace(QUICK, mode=default)) as hub:
+        for before, after in itertools.product((*TIGHT_TO_LOOSE, None), repeat=2):
+            loosens = TIGHT_TO_LOOSE.index(after or default) > TIGHT_TO_LOOSE.index(before or default)
+            session = await hub.session(mode=before)
+            with pytest.raises(NotPermitted, match="approve") if loosens else nullcontext():
+                await session.change_settings(writer, {"mode": after})
+            assert session.shown.settings.get("mode") == (before if loosens else after)
+        for wanted in (*TIGHT_TO_LOOSE, None):
+            loosens = TIGHT_TO_LOOSE.index(wanted or default) > TIGHT_TO_LOOSE.index(default)
+            with pytest.raises(NotPermitted, match="approve") if loosens else nullcontext():
+                await hub.create("native", writer, settings={"mode": wanted})
+
+
+def test_a_word_that_is_no_mode_counts_as_loosening() -> None:
+    """Old logs may hold any; what is in them permits as little as ``ask``."""
+    assert loosens("plan", "root", "ask")
+    assert loosens("all", 7, "ask")
+    assert loosens("root", "accept_edits", "ask")
+    assert not loosens("root", "ask", "all")
 
 
 async def test_subagents_leave_room_for_their_own_calls(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dragoman.dialects.hub import HubDialectSettings
 from dragoman.dialects.hub.link import HubLink
 from dragoman.hub.errors import HubError, InputRefused, InvalidSize
 from dragoman.hub.events import AgentExited, AgentStarted, Answer, DecisionResolved, PromptSubmitted
-from dragoman.hub.permissions import LOCAL
+from dragoman.hub.permissions import LOCAL, widening
 from dragoman.hub.ports import Screen, TerminalWatcher
 from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
@@ -107,6 +107,9 @@ class HandFactory:
 
     def check_settings(self, changes: dict[str, object]) -> None:
         """Any will do."""
+
+    def widens(self, before: dict[str, object], changes: dict[str, object]) -> bool:
+        return widening(changes)
 
     def adopt(self, session: str, options: dict[str, object]) -> None: ...
 

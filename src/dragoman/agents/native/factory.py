@@ -20,7 +20,7 @@ from dragoman.hub.standing import Executor
 from dragoman.hub.workspace_config import WorkspaceConfigs
 
 from .mcp.consents import Consents
-from .modes import MODES
+from .modes import MODES, loosens
 from .settings import NativeSettings
 
 if TYPE_CHECKING:
@@ -94,6 +94,12 @@ class NativeFactory:
                 raise InvalidRequest("disabled_tools: it is a list of names")
             if key in _SWITCHES and value is not None and not isinstance(value, bool):
                 raise InvalidRequest(f"{key}: it is true or false")
+
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:
+        """A looser mode does, and any other folder."""
+        if "output_directory" in changes:
+            return True
+        return "mode" in changes and loosens(before.get("mode"), changes["mode"], self._settings.mode)
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""

@@ -28,6 +28,7 @@ from dragoman.hub.events import (
     ToolEnded,
     decode_fact,
 )
+from dragoman.hub.permissions import widening
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
@@ -51,6 +52,9 @@ class ScriptedFactory:
 
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """None has a meaning here."""
+
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:  # noqa: ARG002
+        return widening(changes)
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""

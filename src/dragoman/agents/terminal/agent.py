@@ -37,6 +37,7 @@ from dragoman.hub.events import (
     TerminalResized,
     TerminalTitled,
 )
+from dragoman.hub.permissions import widening
 from dragoman.hub.ports import Hooks
 from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
@@ -81,6 +82,9 @@ class TerminalFactory:
 
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """The hub checks those that have a meaning here."""
+
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:  # noqa: ARG002
+        return widening(changes)
 
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """Keep what the log may not hold."""
