@@ -14,6 +14,9 @@ from typing import TextIO
 _TOKEN_IN_QUERY = re.compile(r"([?&](?:access_)?token=)[^&\s\"']+", re.IGNORECASE)
 _BEARER = re.compile(r"(Bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 _MARK = "***"
+CONSOLE = "dragoman.console"
+"""The logger of lines that a dialect says to whoever watches, in its contract's own form: people see them bare."""
+
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))}
 """Control characters but the line feed, as people can read them."""
 
@@ -45,6 +48,8 @@ class HumanFormatter(logging.Formatter):
         self._scrubber = scrubber
 
     def format(self, record: logging.LogRecord) -> str:
+        if record.name == CONSOLE:
+            return self._scrubber.clean(_one_line(record))
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         part = record.name.rpartition(".")[2]
         text = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():<7} {part:<9} {_one_line(record)}"
