@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import deque
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
@@ -90,6 +91,9 @@ class Dialect(Protocol):
     name: str
     websocket: str
     """Path of its WebSocket below its root."""
+
+    more_websockets: Collection[str]
+    """Further paths of it, where clients have several."""
 
     message_limit: int
     """Bytes of a message taken from a link that has not authenticated yet."""

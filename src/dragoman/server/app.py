@@ -87,7 +87,7 @@ class Application:
 
     async def _upgrade(self, dialect: Dialect, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
-        if path != dialect.websocket:
+        if path != dialect.websocket and path not in dialect.more_websockets:
             await refuse(scope, send, 404, "no WebSocket is served at this path")
             return
         if self._stopping or len(self._pumps) >= self._limits.max_links:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp
 
@@ -44,6 +44,7 @@ class CoopDialect:
 
     name = "coop"
     websocket = "/ws"
+    more_websockets: Collection[str] = ()
 
     def __init__(
         self,

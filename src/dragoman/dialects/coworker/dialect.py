@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from starlette.types import ASGIApp
@@ -45,6 +45,7 @@ class CoworkerDialect:
 
     name = "coworker"
     websocket = "/ws"
+    more_websockets: Collection[str] = ()
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp
 
@@ -38,6 +38,7 @@ class HubDialect:
 
     name = "hub"
     websocket = "/ws"
+    more_websockets: Collection[str] = ()
 
     def __init__(
         self,

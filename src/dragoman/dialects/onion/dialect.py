@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from starlette.types import ASGIApp
@@ -36,7 +36,7 @@ class OnionDialect:
 
     name = "onion"
     websocket = "/ws"
-    websockets = frozenset({"/ws", "/ws/input"})
+    more_websockets: Collection[str] = ("/ws/input",)
 
     def __init__(
         self,
