@@ -169,7 +169,12 @@ class Server:
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
         factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native]
         self._registry = Registry(
-            journal, factories, limits=settings.hub, checkpoints=around.checkpoints, taps=[self._telemetry]
+            journal,
+            factories,
+            limits=settings.hub,
+            checkpoints=around.checkpoints,
+            taps=[self._telemetry],
+            artifacts=around.artifacts,
         )
         await self._registry.open()
         around.start()

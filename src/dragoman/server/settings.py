@@ -18,10 +18,12 @@ from dragoman.dialects.coop.settings import CoopSettings
 from dragoman.dialects.coworker.settings import CoworkerSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.hub.limits import HubLimits
+from dragoman.services.artifacts import ArtifactSettings
 from dragoman.services.checkpoints import CheckpointSettings
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
 from dragoman.services.skills import SkillSettings
+from dragoman.services.uploads import UploadSettings
 from dragoman.services.workspace import WorkspaceSettings
 
 from .pump import PumpLimits
@@ -144,6 +146,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workspace: WorkspaceSettings = WorkspaceSettings()
     skills: SkillSettings = SkillSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
+    uploads: UploadSettings = UploadSettings()
+    artifacts: ArtifactSettings = ArtifactSettings()
     observability: ObservabilitySettings = ObservabilitySettings()
     dialects: DialectSettings = DialectSettings()
 

@@ -8,7 +8,10 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+import msgspec
+
 from dragoman.hub.checkpoints import CheckpointProblem
+from dragoman.services.artifacts import ArtifactStore
 from dragoman.services.checkpoints import CheckpointStore
 from dragoman.services.skills import SkillFolders
 from dragoman.services.workspace import LayeredConfigs
@@ -26,7 +29,11 @@ class Surroundings:
         self.configs = LayeredConfigs(self.home, os.environ, providers, settings=settings.workspace)
         self.skills = SkillFolders(self.home, os.environ, self.configs, settings=settings.skills)
         self.kept = Path(os.path.expanduser(settings.checkpoints.folder))  # noqa: PTH111 - as for the home
-        self.checkpoints = CheckpointStore(settings.checkpoints, self.kept, apart=(data,))
+        # What people send is not the agent's work: no checkpoint has it, whatever else is left out.
+        private = (*settings.checkpoints.private, settings.uploads.folder)
+        saving = msgspec.structs.replace(settings.checkpoints, private=private)
+        self.checkpoints = CheckpointStore(saving, self.kept, apart=(data,))
+        self.artifacts = ArtifactStore(settings.artifacts, data / "artifacts")
         self._recovery: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -44,6 +51,7 @@ class Surroundings:
         if self._recovery is not None:
             self._recovery.cancel()
         await self.checkpoints.close(limit)
+        await self.artifacts.close()
 
 
 def _home() -> Path:
