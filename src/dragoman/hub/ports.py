@@ -222,6 +222,14 @@ class ReadsAhead(Protocol):
         """A turn is about to begin. Has no effect but that the turn finds some of it read, and returns at once."""
 
 
+@runtime_checkable
+class ShowsPictures(Protocol):
+    """An agent whose model may be shown pictures that came with a prompt and lie in the artifact store."""
+
+    async def shows_pictures(self) -> bool:
+        """Whether it is so as the session stands now. Where not, a picture is better given as a file."""
+
+
 class Agent(Protocol):
     """What runs turns in one session. Made by an ``AgentFactory``; lives as long as its executor."""
 

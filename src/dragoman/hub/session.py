@@ -50,7 +50,7 @@ from .events import (
 from .hook_config import check_hook_settings
 from .log import SessionParts, key_of, prompt_key
 from .permissions import Principal, Right
-from .ports import Agent, AgentFactory, Driver, Hooks, Terminal
+from .ports import Agent, AgentFactory, Driver, Hooks, ShowsPictures, Terminal
 from .sizes import json_size, prompt_size
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
@@ -169,6 +169,11 @@ class Session(ToolSession, WorkspaceSession):
         await self.acknowledged(event)
         waiting = "steering" if prompt.steer else "queued"
         return Receipt(prompt.prompt, event.seq, "started" if turn else waiting, turn)
+
+    async def shows_pictures(self) -> bool:
+        """Whether pictures that come with a prompt are shown to its model, once they lie in the artifact store."""
+        agent = self.ensure_agent()
+        return self.artifacts is not None and isinstance(agent, ShowsPictures) and await agent.shows_pictures()
 
     async def withdraw(self, principal: Principal, prompt: str) -> None:
         """Take back a prompt that still waits. Raises ``InvalidRequest`` when it does not."""

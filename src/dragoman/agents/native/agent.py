@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dragoman.hub.decisions import DecisionClosed
-from dragoman.hub.errors import InvalidRequest, Unsupported
+from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import (
     Answer,
     DecisionResolved,
@@ -36,6 +36,7 @@ from .modes import mode_of
 from .offered import Offers
 from .path_guard import PathGuard
 from .permits import Permits
+from .pictures import check_pictures
 from .plans import mode_after, plan_decision
 from .preference import Preference, preference
 from .providers.port import Provider, ProviderFailed, Spent
@@ -123,8 +124,15 @@ class NativeAgent:
         """Nothing to start: a model is reached when it is needed."""
 
     def check(self, prompt: PromptSubmitted) -> None:
-        if prompt.attachments:
-            raise Unsupported("this server keeps no attachments yet: send text")
+        check_pictures(prompt, self._session)
+
+    async def shows_pictures(self) -> bool:
+        """A program that runs whole turns is told of files only. See ``ShowsPictures``."""
+        try:
+            wanted = self._wanted(await self._surroundings.config(Path(self._session.state.cwd)))
+            return (await self._chosen(wanted)).delegate is None
+        except (ProviderFailed, InvalidRequest):
+            return True  # its turns say what is wrong
 
     def answering(self, decision: str, answer: Answer) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         """Nobody types at it."""

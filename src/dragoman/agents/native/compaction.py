@@ -10,6 +10,7 @@ import msgspec
 from dragoman.hub.events import AnyFact, Compacted, UsageReported
 
 from .model_call import Answer, call_model
+from .pictures import with_named_pictures
 from .providers.conversation import (
     AssistantMessage,
     Message,
@@ -130,7 +131,7 @@ def transcript(messages: Sequence[Message]) -> str:
 
 def _lines(message: Message) -> list[str]:
     if isinstance(message, UserMessage):
-        return [f"PERSON: {message.text}"]
+        return [f"PERSON: {with_named_pictures(message)}"]
     if isinstance(message, ToolMessage):
         text = message.text
         if len(text) > LONGEST_RESULT:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.hub.artifacts import is_artifact
 from dragoman.hub.events import (
     Compacted,
     ContextReported,
@@ -31,7 +32,17 @@ from dragoman.hub.events import (
     TurnStarted,
 )
 
-from .providers.conversation import ENDINGS, AssistantMessage, Call, Message, Reasoning, Text, ToolMessage, UserMessage
+from .providers.conversation import (
+    ENDINGS,
+    AssistantMessage,
+    Call,
+    Message,
+    Picture,
+    Reasoning,
+    Text,
+    ToolMessage,
+    UserMessage,
+)
 
 MODEL_TEXT = "model_text"
 """Key in ``tool.ended.detail``: what the model gets instead of the output."""
@@ -143,7 +154,7 @@ class Conversation:
         submitted = self._waiting.pop(prompt, None)
         if submitted is not None:
             text = submitted.content if submitted.content is not None else submitted.text
-            self._entries.append(UserMessage(text))
+            self._entries.append(UserMessage(text, pictures=pictures_of(submitted)))
         self._current = None
 
     def _step(self, fact: StepStarted) -> None:
@@ -243,10 +254,20 @@ def _joined(entries: Iterable[UserMessage | _Answer]) -> tuple[Message, ...]:
         if not isinstance(entry, UserMessage):
             found += entry.messages()
         elif found and isinstance(last := found[-1], UserMessage):
-            found[-1] = UserMessage(f"{last.text}\n\n{entry.text}", last.images + entry.images)
+            text = f"{last.text}\n\n{entry.text}"
+            found[-1] = UserMessage(text, last.images + entry.images, last.pictures + entry.pictures)
         else:
             found.append(entry)
     return tuple(found)
+
+
+def pictures_of(prompt: PromptSubmitted) -> tuple[Picture, ...]:
+    """The pictures that came with a prompt and lie in the artifact store."""
+    return tuple(
+        Picture(it.artifact, it.media_type or "", it.name, it.size or 0)
+        for it in prompt.attachments
+        if it.kind != "file" and is_artifact(it.artifact)
+    )
 
 
 def _open(answer: _Answer) -> Iterable[Call]:

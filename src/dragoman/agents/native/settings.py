@@ -52,6 +52,12 @@ class ContextLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     keep: float = 0.25
     """Share of the window that the newest messages, kept word for word, may take."""
 
+    pictures: int = 20
+    """Pictures of a conversation that a model call shows, the newest; others are named."""
+
+    picture_bytes: int = 20 * 1024 * 1024
+    """Bytes that those take together."""
+
 
 class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What tools may read, give and take. Times are seconds, sizes characters unless they say otherwise."""

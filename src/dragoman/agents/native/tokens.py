@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dragoman.hub.events import Json
 
 from .history import as_text
-from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage, ToolSpec
+from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage, ToolSpec, UserMessage
 
 ENCODING = "o200k_base"
 """The encoding that is counted in. Other models' differ by up to a quarter: a count is an estimate all the same."""
@@ -62,8 +62,14 @@ def most_in_text(text: str) -> int:
 def _in_messages(messages: Iterable[Message], counted: _Count) -> int:
     messages = list(messages)
     texts = [text for message in messages for text in _texts(message)]
-    images = sum(0 if isinstance(message, AssistantMessage) else len(message.images) for message in messages)
+    images = sum(map(_images, messages))
     return counted(texts) + len(messages) * _PER_MESSAGE + images * _PER_IMAGE
+
+
+def _images(message: Message) -> int:
+    if isinstance(message, UserMessage):
+        return len(message.images) + len(message.pictures)
+    return len(message.images) if isinstance(message, ToolMessage) else 0
 
 
 def _in_tools(tools: Iterable[ToolSpec]) -> list[str]:

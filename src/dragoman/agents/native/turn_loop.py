@@ -23,6 +23,7 @@ from .history import Conversation
 from .model_call import Answer
 from .modes import mode_of
 from .offered import OfferedTools, Offers
+from .pictures import Gallery, refuses_pictures
 from .prompt import system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
@@ -81,6 +82,7 @@ class TurnLoop:
         self._tools = tools
         self._briefings = briefings
         self._settings = settings
+        self._gallery = Gallery(turn.session, settings.context)
         self._parts: set[str] = set()
         self._counted: tuple[int, int] | None = None
 
@@ -116,12 +118,24 @@ class TurnLoop:
         try:
             return await self._call(number, planned)
         except ProviderFailed as failure:
-            if failure.cause != "too_long" or not await self._compact(planned.request, "too_long"):
+            if not await self._mended(planned.request, failure):
                 raise TurnFailed(problem_of(failure)) from failure
         try:
             return await self._call(number, await self._planned())
         except ProviderFailed as failure:
             raise TurnFailed(problem_of(failure)) from failure
+
+    async def _mended(self, request: ModelRequest, failure: ProviderFailed) -> bool:
+        """Whether the call may go well after something was done about why it failed."""
+        if failure.cause == "too_long":
+            return await self._compact(request, "too_long")
+        if not (self._gallery.showing and refuses_pictures(failure)):
+            return False
+        line = f"the model may take no pictures: it is asked again without ({failure})"
+        self._turn.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
+        self._gallery.close()
+        self._counted = None
+        return True
 
     async def _call(self, number: int, planned: _Planned) -> Answer:
         request = planned.request
@@ -139,7 +153,7 @@ class TurnLoop:
         await self._turn.recorded()
         await catch_up(self._conversation, self._session)
         specs, client_tools = self._offered()
-        request = await self._request(self._conversation.messages(), specs)
+        request = await self._request(await self._gallery.shown(self._conversation.messages()), specs)
         return _Planned(request, self._offers.of(specs), client_tools)
 
     def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:

@@ -273,8 +273,10 @@ class TerminalAgent:
             extra=self._shelf.private(PRIVATE_OPTIONS["env"]),
         )
 
-    def check(self, prompt: PromptSubmitted) -> None:  # noqa: ARG002
+    def check(self, prompt: PromptSubmitted) -> None:
         driver = self._driver()
+        if any(it.kind != "file" for it in prompt.attachments):
+            raise Unsupported("a program at a terminal is told of files only, not shown pictures")
         if not self.terminal.running:
             raise NotRunning("the program does not run")
         driver.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dragoman.agents.native.history import as_text
+from dragoman.agents.native.pictures import with_named_pictures
 from dragoman.agents.native.providers.conversation import Call, Message, Text, ToolMessage, UserMessage
 
 _HEAD = "[This conversation has an earlier part, in which others answered. It went like this:]"
@@ -37,7 +38,7 @@ def _newest(messages: Sequence[Message], chars: int) -> Iterable[str]:
 
 def _told(message: Message) -> str:
     if isinstance(message, UserMessage):
-        return f"User: {message.text}"
+        return f"User: {with_named_pictures(message)}"
     if isinstance(message, ToolMessage):
         failed = " failed" if message.failed else ""
         return f"Result of {message.tool}{failed}: {_cut(message.text)}"

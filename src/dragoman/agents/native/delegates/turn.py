@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from dragoman.agents.native.calls import Place
-from dragoman.agents.native.history import Conversation
+from dragoman.agents.native.history import Conversation, pictures_of
 from dragoman.agents.native.modes import mode_of
 from dragoman.agents.native.permits import Permits
+from dragoman.agents.native.pictures import with_words
 from dragoman.agents.native.providers.conversation import Message
 from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.agents.native.settings import NativeSettings
@@ -106,5 +107,11 @@ class DelegatedTurn:
 
 
 def given_text(prompt: PromptSubmitted) -> str:
-    """What a program is given of a prompt: what its client wants a model to see, else what the person wrote."""
-    return prompt.text if prompt.content is None else prompt.content
+    """What a program is given of a prompt: what its client wants a model to see, else what the person wrote.
+
+    A picture that lies in the artifact store it cannot be shown.
+    """
+    text = prompt.text if prompt.content is None else prompt.content
+    return with_words(
+        text, [f"The picture {it.name} came with this, but you cannot be shown it." for it in pictures_of(prompt)]
+    )

@@ -12,10 +12,21 @@ from dragoman.hub.events import Json
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture, as the provider gets it. ``media_type`` is ``image/png`` or the like."""
+    """A picture, as the provider gets it. ``media_type`` is ``image/png`` or the like; ``name`` is for people."""
 
     media_type: str
     data: bytes
+    name: str = ""
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """Where a picture lies: its artifact. ``size`` is in bytes. No adapter is given one: ``pictures`` puts the
+    ``Image`` in its place, or words."""
+
+    artifact: str
+    media_type: str
+    name: str
+    size: int
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
@@ -48,6 +59,7 @@ class UserMessage(msgspec.Struct, frozen=True, tag="user"):
 
     text: str
     images: tuple[Image, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 class AssistantMessage(msgspec.Struct, frozen=True, tag="assistant"):
