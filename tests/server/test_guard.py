@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from dragoman.dialects.base import BODY
 from dragoman.server.guard import Guard, host_name
 
 OWN = "127.0.0.1:7337"
@@ -126,6 +127,19 @@ async def test_a_body_over_the_limit_is_refused(declared: bool) -> None:
     assert (await ask(guard, method="POST", body=b"x" * 5001, **length))[0] == 413
     length = {"content_length": "5000"} if declared else {}
     assert (await ask(guard, method="POST", body=b"x" * 5000, **length))[0] == 200
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_who_serves_a_request_may_set_another_limit(declared: bool) -> None:
+    async def patient(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["extensions"][BODY].size == 5000
+        scope["extensions"][BODY].size = 9000
+        await app(scope, receive, send)
+
+    guard = Guard(patient, bound="127.0.0.1", max_body=5000)
+    for size, status in ((5001, 200), (9000, 200), (9001, 413)):
+        length = {"content_length": str(size)} if declared else {}
+        assert (await ask(guard, method="POST", body=b"x" * size, **length))[0] == status
 
 
 @pytest.mark.parametrize("header", ["[::1", "[", "a b", "::::", "\u00e9"])

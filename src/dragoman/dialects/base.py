@@ -16,6 +16,9 @@ from typing import Protocol
 import msgspec
 from starlette.types import ASGIApp
 
+BODY = "dragoman.body"
+"""Where an HTTP request's ``BodyLimit`` stands among the extensions of its scope."""
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -37,6 +40,16 @@ class Upgrade(msgspec.Struct, frozen=True):
     bearer: str | None
     peer: str
     loopback: bool
+
+
+class BodyLimit(msgspec.Struct):
+    """Bytes of a request's body that the server lets a dialect read; more ends in HTTP 413.
+
+    It begins as the server's own limit (``server.max_body``). A dialect that knows whom it talks to may set another one
+    before it reads, as a link does with ``Wire.set_message_limit``.
+    """
+
+    size: int
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.dialects.base import LOOPBACK_NAMES, Upgrade, is_loopback
+from dragoman.dialects.base import BODY, LOOPBACK_NAMES, BodyLimit, Upgrade, is_loopback
 
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  compared with, never bound to
 
@@ -128,18 +128,19 @@ class Guard:
         So the refusal comes in the application's own error form.
         """
         declared = header(scope, b"content-length") or ""
-        seen = int(declared) if declared.isascii() and declared.isdigit() else 0
-        seen = 0 if seen <= self._max_body else seen
+        announced = int(declared) if declared.isascii() and declared.isdigit() else 0
+        limit, seen = BodyLimit(self._max_body), 0
 
         async def counted() -> Message:
             nonlocal seen
-            if seen <= self._max_body:
+            if max(seen, announced) <= limit.size:
                 message = await receive()
                 seen += len(message.get("body", b""))
-            if seen > self._max_body:
-                raise HTTPException(413, f"the body is larger than {self._max_body} bytes")
+            if max(seen, announced) > limit.size:
+                raise HTTPException(413, f"the body is larger than {limit.size} bytes")
             return message
 
+        scope = {**scope, "extensions": {**scope.get("extensions", {}), BODY: limit}}
         try:
             await self._app(scope, counted, send)
         except HTTPException as problem:
