@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
+from dragoman.dialects.base import ROOT
 from dragoman.server.mounts import Mounts
 
 from .mounted import Named, mounted
@@ -89,3 +92,15 @@ async def test_a_root_dialect_takes_the_short_address_from_the_front() -> None:
         assert await served.upgraded("/ws") == "coop /ws"
         assert await served.upgraded("/coworker/ws") == "coworker /ws"
         assert await served.asked("/ws/") == (200, "coop /ws/")
+
+
+async def test_a_request_says_where_the_dialects_root_is() -> None:
+    async def say(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(f"{scope[ROOT]!r} {scope['path']}")(scope, receive, send)
+
+    async with mounted([Named("other", "/talk", say)], root="other") as served:
+        assert await served.asked("/some/path") == (200, "'' /some/path")
+        assert await served.asked("/other/some/path") == (200, "'/other' /some/path")
+        assert await served.asked("/other/other/path") == (200, "'/other' /other/path")
+        assert await served.asked("/other/%20") == (200, "'/other' / ")
+        assert await served.asked("/talk") == (200, "'' /talk")

@@ -19,6 +19,9 @@ from starlette.types import ASGIApp
 BODY = "dragoman.body"
 """Where an HTTP request's ``BodyLimit`` stands among the extensions of its scope."""
 
+ROOT = "dragoman.root"
+"""Where in an HTTP request's scope the dialect's root stands: what its own addresses begin with, empty at the root."""
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
