@@ -24,19 +24,22 @@ from dragoman.dialects.base import Dialect, is_loopback
 from dragoman.dialects.coop import CoopDialect
 from dragoman.dialects.coworker import CoworkerDialect
 from dragoman.dialects.hub import HubDialect
+from dragoman.dialects.onion import OnionDialect
 from dragoman.hub.errors import DataFolderError, InvalidRequest
 from dragoman.hub.folder import DataFolder
 from dragoman.hub.ports import AgentFactory
 from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
+from dragoman.services.identity import IdentityProblem, load_or_create
 from dragoman.services.observability import Telemetry
 from dragoman.services.observability.figures import Family
+from dragoman.services.trust import PolicyProblem, Trust
 
 from .app import Application
 from .guard import Guard, local
 from .health import Metrics, Readiness, hub_families, pages
 from .listener import Listener
-from .settings import ServerSettings, Settings, config_places
+from .settings import ServerSettings, Settings, config_folder, config_places, secrets_of
 from .sockets import listening_socket, unix_socket
 from .surroundings import Surroundings
 from .use import UseError
@@ -85,6 +88,7 @@ class Server:
         self._terminals: TerminalFactory | None = None
         self._providers: ProviderDirectory | None = None
         self._around: Surroundings | None = None
+        self._trust: Trust | None = None
         self._telemetry = Telemetry(settings.observability)
         self.listening = False
         self.hurried = asyncio.Event()
@@ -109,7 +113,8 @@ class Server:
         try:
             self._folder.acquire()
             await self._open_hub(sockets.main.getsockname()[1])
-        except (DataFolderError, InvalidRequest) as problem:
+            self._trust = await self._trusted()
+        except (DataFolderError, InvalidRequest, IdentityProblem, PolicyProblem) as problem:
             sockets.close()
             raise UseError(str(problem)) from problem
         coop = self._mount()
@@ -179,6 +184,18 @@ class Server:
         await self._registry.open()
         around.start()
 
+    async def _trusted(self) -> Trust:
+        """Who is let in by signature. Raises ``IdentityProblem``, ``PolicyProblem``."""
+        settings, config = self.settings.trust, config_folder(os.environ)
+        host = await asyncio.to_thread(load_or_create, settings.host_key(config))
+        return Trust(
+            settings,
+            folder=settings.lists_folder(config),
+            host=host,
+            loopback=is_loopback(self.settings.server.host),
+            clock=self.registry.clock,
+        )
+
     @property
     def _listeners(self) -> list[Listener]:
         assert self._listener is not None
@@ -207,6 +224,7 @@ class Server:
                 skills=self._around.skills,
             ),
             self._coworker(check),
+            self._onion(check),
         ]
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
@@ -233,6 +251,25 @@ class Server:
             configs=self._around.configs,
             observability=self.settings.observability,
             folder=self.workplace,
+            makes_sessions=not self._only_session,
+        )
+
+    def _onion(self, check: TokenCheck | None) -> OnionDialect:
+        trust, around = self._trust, self._around
+        assert trust is not None
+        assert around is not None
+        assert self._providers is not None
+        return OnionDialect(
+            self.registry,
+            token=check,
+            settings=self.settings.dialects.onion,
+            trust=trust,
+            uploads=self.settings.uploads,
+            providers=self._providers,
+            configs=around.configs,
+            folder=self.workplace,
+            state=self._folder.path / "onion",
+            secrets=lambda: (*secrets_of(self.settings), *trust.secrets),
             makes_sessions=not self._only_session,
         )
 

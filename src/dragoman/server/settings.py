@@ -17,12 +17,14 @@ from dragoman.dialects.base import is_loopback
 from dragoman.dialects.coop.settings import CoopSettings
 from dragoman.dialects.coworker.settings import CoworkerSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
+from dragoman.dialects.onion.settings import OnionSettings
 from dragoman.hub.limits import HubLimits
 from dragoman.services.artifacts import ArtifactSettings
 from dragoman.services.checkpoints import CheckpointSettings
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
 from dragoman.services.skills import SkillSettings
+from dragoman.services.trust import TrustSettings
 from dragoman.services.uploads import UploadSettings
 from dragoman.services.workspace import WorkspaceSettings
 
@@ -130,6 +132,7 @@ class DialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     coop: CoopSettings = CoopSettings()
     coworker: CoworkerSettings = CoworkerSettings()
     hub: HubDialectSettings = HubDialectSettings()
+    onion: OnionSettings = OnionSettings()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,6 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checkpoints: CheckpointSettings = CheckpointSettings()
     uploads: UploadSettings = UploadSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
+    trust: TrustSettings = TrustSettings()
     observability: ObservabilitySettings = ObservabilitySettings()
     dialects: DialectSettings = DialectSettings()
 
@@ -203,6 +207,11 @@ def config_places(environment: Mapping[str, str]) -> tuple[Path, ...]:
     """Where settings come from, whether or not there are any: they may hold a token."""
     named = environment.get(ENVIRONMENT_PREFIX + "CONFIG")
     return (_usual_folder(environment), *([Path(named)] if named else []))
+
+
+def config_folder(environment: Mapping[str, str]) -> Path:
+    """Where a person's configuration lies: ``$XDG_CONFIG_HOME/dragoman``, or ``~/.config/dragoman``."""
+    return _usual_folder(environment).absolute()
 
 
 def _usual_folder(environment: Mapping[str, str]) -> Path:

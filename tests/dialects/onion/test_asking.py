@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dragoman.dialects.onion.asking import Ask, Asking
 from dragoman.dialects.onion.binding import Binding
-from dragoman.hub.events import Answer, DecisionKind, DecisionOpened, DecisionResolved, DecisionRevised, Option, Question
+from dragoman.hub.events import (
+    Answer,
+    DecisionKind,
+    DecisionOpened,
+    DecisionResolved,
+    DecisionRevised,
+    Option,
+    Question,
+)
 
 
 def _opened(name: str, kind: DecisionKind = "permission", **more: object) -> DecisionOpened:

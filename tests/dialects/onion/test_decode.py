@@ -1,4 +1,4 @@
-"""Frames of a client: each is its message, or the ERROR that the protocol has for it (seed: Client -> Server; spec §3)."""
+"""Frames of a client: each is its message, or the ERROR that the protocol has for it (seed: Client -> Server)."""
 
 from __future__ import annotations
 
@@ -180,17 +180,17 @@ _names = st.sampled_from([
 
 @given(_types, st.dictionaries(_names, _json, max_size=8))
 def test_any_object_is_a_message_or_a_protocol_problem(kind: str, fields: dict[str, Any]) -> None:
-    try:
-        message = _decoded(type=kind, **fields)
-    except asked.ProtocolProblem as problem:
-        assert str(problem)
-    else:
-        assert isinstance(message, asked.ClientMessage)
+    assert _came_to(json.dumps({"type": kind, **fields}))
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200))
 def test_any_frame_is_a_message_or_a_protocol_problem(frame: str | bytes) -> None:
+    assert _came_to(frame)
+
+
+def _came_to(frame: str | bytes) -> str:
+    """The name of the message, or the text of the problem; whatever else is raised fails the test."""
     try:
-        asked.decode(frame)
+        return type(asked.decode(frame)).__name__
     except asked.ProtocolProblem as problem:
-        assert str(problem)
+        return str(problem)

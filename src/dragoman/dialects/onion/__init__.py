@@ -1,1 +1,5 @@
 """The onion dialect: ConnectOnion's protocol."""
+
+from .dialect import OnionDialect
+
+__all__ = ["OnionDialect"]

@@ -206,8 +206,7 @@ def _received(message: str) -> str:
 
 def _is_there(raw: Raw) -> bool:
     """Whether there is such a field, and more than null in it."""
-    view = memoryview(raw)
-    return view.nbytes > 0 and view != b"null"
+    return bytes(memoryview(raw)[:5]) not in (b"", b"null")
 
 
 def _read(raw: Raw, decoder: msgspec.json.Decoder[T]) -> T | None:

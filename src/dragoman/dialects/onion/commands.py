@@ -19,7 +19,7 @@ from . import messages as wire
 from .answers import approval_answer, plan_answer, question_answer
 from .asking import Ask, WireKind
 from .errors import NOT_CONNECTED, PROMPT_REQUIRED, stale
-from .merging import read_claim
+from .merging import BadClaim, Claim, read_claim
 from .sessions import DIALECT, Joined
 from .words import OUR_MODES
 

@@ -9,11 +9,14 @@ from starlette.types import ASGIApp
 
 from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
-from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.permissions import Principal
+from dragoman.hub.errors import InvalidRequest, UnknownSession
+from dragoman.hub.events import Json
+from dragoman.hub.permissions import LOCAL, Principal
+from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
+from dragoman.hub.workspace_config import WorkspaceConfigs
 from dragoman.services.trust import Trust
 from dragoman.services.uploads import UploadSettings
 
@@ -46,8 +49,11 @@ class OnionDialect:
         settings: OnionSettings,
         trust: Trust,
         uploads: UploadSettings,
+        providers: Providers,
+        configs: WorkspaceConfigs,
         folder: Path,
         state: Path,
+        makes_sessions: bool = True,
         secrets: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.registry = registry
@@ -59,10 +65,13 @@ class OnionDialect:
         self.tasks = TaskOwner("onion")
         self.sessions = Sessions(registry, trust, settings, self._make, self.tasks)
         self.console = Console(
-            lambda: self.sessions.alive, secrets=secrets, recommends_signature=trust.name == "careful"
+            lambda: self.sessions.alive, secrets=secrets, recommends_signature=trust.recommends_signature
         )
         self._token = token
+        self._providers = providers
+        self._configs = configs
         self._folder = folder
+        self._makes_sessions = makes_sessions
         self._links: set[OnionLink] = set()
         self._shared: FrameCache[None] = FrameCache(settings.shared_frames, settings.shared_bytes)
         self.http: ASGIApp = _nothing
@@ -115,7 +124,23 @@ class OnionDialect:
     # Inside
 
     async def _make(self, principal: Principal) -> Session:
-        return await self.registry.create(principal, kind=self.settings.kind, cwd=str(self._folder))
+        """A session in the server's folder. What its configuration says is left to that, so that it stays so."""
+        if not self._makes_sessions:
+            return await self._only()
+        settings: dict[str, Json] = {}
+        if self.settings.kind == "native":
+            config = await self._configs.read(self._folder)
+            if config.provider is None:
+                chosen = await self._providers.preferred(tuple(self._providers.auth_methods()))
+                settings = {"provider": chosen.provider, "model": chosen.model}
+        return await self.registry.create(principal, kind=self.settings.kind, cwd=str(self._folder), settings=settings)
+
+    async def _only(self) -> Session:
+        """The session that there is."""
+        rows = self.registry.rows(LOCAL)
+        if not rows:
+            raise UnknownSession("")
+        return await self.registry.get(LOCAL, rows[0].session)
 
 
 async def _nothing(scope: object, receive: object, send: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from dragoman.hub import errors as hub
 
 from . import messages as wire
@@ -30,5 +32,5 @@ def stale(request_id: str | None) -> wire.Error:
         message="nothing is asked that this would answer: it was answered already, or never asked here",
         code=STALE,
         reason="stale",
-        **({"request_id": request_id} if request_id is not None else {}),
+        request_id=UNSET if request_id is None else request_id,
     )

@@ -97,9 +97,9 @@ class Sessions:
             session = await self._make(principal)
             return await self._joined(session, wire_id or session.id, principal, "new", claim)
         async with self._naming.setdefault((principal.id, wire_id), asyncio.Lock()):
-            session = await self._find(caller, principal, wire_id)
-            if session is not None:
-                return await self._joined(session, wire_id, principal, None, claim)
+            found = await self._find(caller, principal, wire_id)
+            if found is not None:
+                return await self._joined(found, wire_id, principal, None, claim)
             session = await self._make(principal)
             await self._registry.bind_alias(DIALECT, principal, wire_id, session.id)
             return await self._joined(session, wire_id, principal, "new", claim)
