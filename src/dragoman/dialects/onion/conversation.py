@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ from dragoman.hub.events import (
 
 from .merging import Measure, measure_of, text_of
 from .messages import Mode
-from .transcript import Entry, Piece, Transcript
+from .transcript import Entry, Piece, Size, Transcript
 
 MODES: dict[str, Mode] = {"ask": "safe", "plan": "plan", "accept_edits": "accept_edits", "all": "ulw"}
 """A session's ``mode`` in this protocol's words."""
@@ -45,6 +46,27 @@ ASKED_BACK = "What would you like me to do?"
 
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
+
+
+class _Stand(msgspec.Struct, frozen=True):
+    """Where a conversation stood at some time."""
+
+    size: Size
+    traced: int
+    turn: int
+    iteration: int
+    updated: float
+    prompt: bytes
+    result: str | None
+
+
+class Past:
+    """What was known of a conversation at some time: all that decides whether a client lacks something of it."""
+
+    def __init__(self, measure: Measure, since: float, texts: Callable[[], Iterator[tuple[str, bytes]]]) -> None:
+        self.measure = measure
+        self.since = since
+        self.texts = texts
 
 
 class Conversation:
@@ -70,6 +92,7 @@ class Conversation:
         self._in_step = False
         self._prompt = b"null"
         self._result: str | None = None
+        self._before_turn: _Stand | None = None
 
     @property
     def turn(self) -> int:
@@ -93,7 +116,17 @@ class Conversation:
 
     def texts(self) -> Iterator[tuple[str, bytes]]:
         """Who said what, in order: ``user`` or ``assistant``, and the text as JSON."""
-        return self._transcript.texts()
+        return self._transcript.texts(self._transcript.size)
+
+    @property
+    def before_turn(self) -> Past:
+        """What was known when the open turn began; what is known now when none is open.
+
+        Whoever sees the open turn from its first event on lacks only what was there before it.
+        """
+        stand, transcript = self._before_turn or self._stand(), self._transcript
+        measure = Measure(stand.turn, stand.iteration, stand.updated)
+        return Past(measure, self._since, lambda: transcript.texts(stand.size))
 
     def take(self, event: Event, said: Sequence[bytes]) -> None:
         """Fold an event in. ``said`` are the stream events, without a session, that it adds to the trace."""
@@ -108,23 +141,38 @@ class Conversation:
             self._trace.append(encoded)
             self._traced += 1
 
-    def session(self, wire_id: bytes) -> bytes:
-        """The session object; ``wire_id`` is the session's id as JSON text, quotes and all."""
+    def session(self, wire_id: bytes, *, before_turn: bool = False) -> bytes:
+        """The session object; ``wire_id`` is the session's id as JSON text, quotes and all.
+
+        ``before_turn`` gives it as it was when the open turn began.
+        """
+        stand = self._shown(before_turn)
         rest = {
-            "turn": self._turn,
-            "user_prompt": msgspec.Raw(self._prompt),
-            "iteration": self._iteration,
-            "result": self._result,
-            "updated": self._updated,
+            "turn": stand.turn,
+            "user_prompt": msgspec.Raw(stand.prompt),
+            "iteration": stand.iteration,
+            "result": stand.result,
+            "updated": stand.updated,
             "mode": self._mode,
         }
-        pieces: list[Piece] = [b'{"session_id":', wire_id, b',"messages":', *self._transcript.messages()]
-        pieces += (b',"trace":[', b",".join(self._trace), b"],", _encoder.encode(rest)[1:])
+        trace = islice(self._trace, max(0, len(self._trace) - (self._traced - stand.traced)))
+        pieces: list[Piece] = [b'{"session_id":', wire_id, b',"messages":', *self._transcript.messages(stand.size)]
+        pieces += (b',"trace":[', b",".join(trace), b"],", _encoder.encode(rest)[1:])
         return b"".join(pieces)
 
-    def chat_items(self) -> bytes:
-        """What a chat shows of the conversation, as a JSON list, in the order in which it happened."""
-        return b"".join(self._transcript.items())
+    def chat_items(self, *, before_turn: bool = False) -> bytes:
+        """What a chat shows of the conversation, as a JSON list, in the order in which it happened.
+
+        ``before_turn`` gives it as it was when the open turn began: to be shown before that turn's events.
+        """
+        return b"".join(self._transcript.items(self._shown(before_turn).size))
+
+    def _shown(self, before_turn: bool) -> _Stand:
+        return self._before_turn if before_turn and self._before_turn is not None else self._stand()
+
+    def _stand(self) -> _Stand:
+        size = self._transcript.size
+        return _Stand(size, self._traced, self._turn, self._iteration, self._updated, self._prompt, self._result)
 
     # What each fact does to it, and whether that is a change of what the session object shows
 
@@ -151,6 +199,7 @@ class Conversation:
         return False
 
     def _turn_started(self, fact: TurnStarted, entries: list[Entry]) -> bool:
+        self._before_turn = self._stand()
         self._turn += 1
         self._iteration = 0
         self._result = None
@@ -203,6 +252,7 @@ class Conversation:
         return True
 
     def _turn_ended(self, fact: TurnEnded, _: list[Entry]) -> bool:
+        self._before_turn = None
         self._transcript.close()
         self._in_step = False
         if fact.outcome == "completed":
