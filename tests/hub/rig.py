@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dragoman.agents.scripted import ScriptedFactory
+from dragoman.hub.artifacts import Artifacts
 from dragoman.hub.checkpoints import Checkpoints
 from dragoman.hub.events import (
     Answer,
@@ -251,12 +252,14 @@ class Hub:
         clock: FakeClock | None = None,
         factories: Iterable[AgentFactory] = (),
         checkpoints: Checkpoints | None = None,
+        artifacts: Artifacts | None = None,
     ) -> None:
         self.store = store
         self.cwd = str(cwd)
         self.limits = limits or HubLimits()
         self.clock = clock
         self.checkpoints = checkpoints
+        self.artifacts = artifacts
         self.puppets = PuppetFactory()
         self.factories: list[AgentFactory] = [ScriptedFactory(), self.puppets, *factories]
         self.journal: Any = None
@@ -271,6 +274,7 @@ class Hub:
             clock=self.clock,
             ids=readable_id,
             checkpoints=self.checkpoints,
+            artifacts=self.artifacts,
         )
         await self.registry.open()
         return self.registry

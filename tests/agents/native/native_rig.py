@@ -14,6 +14,7 @@ from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.providers.port import Provider, Spent
 from dragoman.agents.native.providers.scripted import HEAD, Scripted
 from dragoman.agents.native.settings import NativeSettings, TurnLimits
+from dragoman.hub.artifacts import Artifacts
 from dragoman.hub.events import Answer, AnyFact, DecisionOpened, TurnEnded
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session, WhenBusy
@@ -108,11 +109,13 @@ async def native_hub(
     window: int | None = None,
     skills: Skills | None = None,
     configs: WorkspaceConfigs | None = None,
+    artifacts: Artifacts | None = None,
 ) -> AsyncIterator[NativeHub]:
     """A hub, opened; its logs are held to the grammar afterwards."""
     models = OneModel(provider or Scripted(), window)
     factory = NativeFactory(models, settings, skills=skills, configs=configs)
-    async with proven(NativeHub(store or InMemory(), folder, factories=[factory])) as hub:
+    made = NativeHub(store or InMemory(), folder, factories=[factory], artifacts=artifacts)
+    async with proven(made) as hub:
         assert isinstance(hub, NativeHub)
         yield hub
 

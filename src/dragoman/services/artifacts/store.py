@@ -46,7 +46,7 @@ class ArtifactStore:
         self._folder = folder
         self._threads = ThreadPoolExecutor(max(1, settings.threads), thread_name_prefix="artifacts")
         self._references: dict[tuple[str, str], int] = {}
-        """How many refer to an artifact that came while this server runs."""
+        """How many refer to an artifact that came while this server runs. Others stay: somebody refers to them."""
         self._writing: set[Path] = set()
         self._lock = threading.Lock()
         """Of the references, and of files that come and go with them."""
@@ -139,20 +139,20 @@ class ArtifactStore:
     def _keep(self, new: Path, session: str, artifact: str) -> None:
         """Give it its name. One that lay there before this server ran is somebody's already."""
         path, key = self._folder / session / artifact, (session, artifact)
-        known = self._references.get(key, 1 if path.exists() else 0)
+        counted = key in self._references or not path.exists()
         new.replace(path)
         for changed in (path.parent, self._folder):
             _sync(changed)
-        self._references[key] = known + 1
+        if counted:
+            self._references[key] = self._references.get(key, 0) + 1
 
     def _release(self, session: str, artifact: str) -> None:
         key = (session, artifact)
         with self._lock:
-            left = self._references.get(key, 0) - 1
-            if left < 0:
-                return  # not put by this server: whoever refers to it did so before
-            self._references[key] = left
-            if not left:
+            if key not in self._references:
+                return  # there before this server ran
+            self._references[key] -= 1
+            if not self._references[key]:
                 del self._references[key]
                 (self._folder_of(session) / artifact).unlink(missing_ok=True)
 

@@ -17,6 +17,7 @@ from dragoman.agents.native.providers.directory import ProviderDirectory
 from dragoman.agents.native.providers.keys import KeyStore
 from dragoman.agents.native.providers.table import ADAPTERS, Adapter, MakeProvider
 from dragoman.agents.native.settings import NativeSettings, ProviderSettings, TurnLimits
+from dragoman.hub.artifacts import Artifacts
 from tests.agents.native.model_server import ModelServer
 from tests.agents.native.native_rig import NativeHub
 from tests.hub.rig import InMemory, proven
@@ -64,7 +65,9 @@ WAYS = (
 
 
 @asynccontextmanager
-async def reaching(way: Way, server: ModelServer, folder: Path) -> AsyncIterator[NativeHub]:
+async def reaching(
+    way: Way, server: ModelServer, folder: Path, *, artifacts: Artifacts | None = None
+) -> AsyncIterator[NativeHub]:
     """A hub whose native sessions reach the server in this way; its logs are held to the grammar afterwards."""
     base_url = server.base_url("gemini" if way.api == "google" else way.api)
     settings = NativeSettings(
@@ -82,7 +85,8 @@ async def reaching(way: Way, server: ModelServer, folder: Path) -> AsyncIterator
     place.mkdir()
     skills = KnownSkills()
     skills.add("tea", "Boil water.\n")
-    hub = NativeHub(InMemory(), place, factories=[NativeFactory(directory, settings, skills=skills)])
+    factory = NativeFactory(directory, settings, skills=skills)
+    hub = NativeHub(InMemory(), place, factories=[factory], artifacts=artifacts)
     try:
         async with proven(hub):
             yield hub
