@@ -80,7 +80,7 @@ class Commands:
             await forwarder.prepare()
         self._caller = caller
         self._link.let_in()
-        self._link.show(joined, forwarder, _connected(joined))
+        self._link.show(joined, forwarder, _connected(joined, before_turn=cursor < view.seq and place is None))
         self._put_again(joined, cursor, seen=place is not None)
         self._dialect.console.connected(
             caller.identity,
@@ -324,15 +324,16 @@ def _required(caller: Caller, onboarding: Onboarding) -> wire.OnboardRequired:
     )
 
 
-def _connected(joined: Joined) -> wire.Connected:
+def _connected(joined: Joined, *, before_turn: bool) -> wire.Connected:
+    """CONNECTED; with ``before_turn`` the turn that runs is told from its first event on, and left out here."""
     if not joined.server_newer:
         return wire.Connected(session_id=joined.wire_id, status=joined.status)
     return wire.Connected(
         session_id=joined.wire_id,
         status=joined.status,
         server_newer=True,
-        session=Raw(joined.view.session_object(joined.wire_id)),
-        chat_items=Raw(joined.view.conversation.chat_items()),
+        session=Raw(joined.view.session_object(joined.wire_id, before_turn=before_turn)),
+        chat_items=Raw(joined.view.conversation.chat_items(before_turn=before_turn)),
     )
 
 

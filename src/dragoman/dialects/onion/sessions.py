@@ -154,7 +154,7 @@ class Sessions:
         if claim is not None:
             await self.take_in(view, narrowed, claim)
         # Of a turn that runs everything is told anyway: what counts is whether they know what was before it.
-        newer = server_newer(view.before_turn if view.running else view.conversation, claim)
+        newer = server_newer(view.conversation.before_turn if view.running else view.conversation, claim)
         if session.state.turn is not None:
             status = "running"
         return Joined(session, wire_id, status, narrowed, view, newer)

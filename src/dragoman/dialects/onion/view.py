@@ -7,7 +7,7 @@ again from the log, by a projection of its own.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -17,7 +17,6 @@ from dragoman.hub.session import Session
 from . import messages as wire
 from .asking import Ask
 from .conversation import Conversation
-from .merging import Measure
 from .projection import Ended, Projection, Said
 from .settings import OnionSettings
 
@@ -58,23 +57,6 @@ def named(session: bytes, wire_id: str) -> bytes:
     return session.replace(_UNNAMED, msgspec.json.encode(wire_id), 1)
 
 
-class Past(msgspec.Struct, frozen=True):
-    """What there was to know of a conversation at some time (``merging.Known``)."""
-
-    measure: Measure
-    since: float
-    said: tuple[tuple[str, bytes], ...]
-
-    @classmethod
-    def of(cls, conversation: Conversation) -> Past:
-        """What there is to know now."""
-        return cls(conversation.measure, conversation.since, tuple(conversation.texts()))
-
-    def texts(self) -> Iterator[tuple[str, bytes]]:
-        """Who said what, in order."""
-        return iter(self.said)
-
-
 class LastTurn(msgspec.Struct, frozen=True):
     """The newest turn: where it begins and (0: not yet) ends, and how it ended."""
 
@@ -104,7 +86,6 @@ class SessionView:
         self.seq = 0
         self.conversation = Conversation(trace_entries=settings.trace_entries)
         self.last: LastTurn | None = None
-        self.before_turn = Past.of(self.conversation)
         self.told_of = ""
         """The failed turn that the console has a line of."""
         self.links = 0
@@ -149,7 +130,6 @@ class SessionView:
 
     def _begin(self, seq: int, fact: TurnStarted) -> None:
         self.last = LastTurn(fact.turn, seq)
-        self.before_turn = Past.of(self.conversation)
         self._turn_start = (self.seq, self._projection.copy())
         self._places.clear()
         self._seconds.clear()
@@ -257,9 +237,9 @@ class SessionView:
         """Whether what is said after this cursor is known here."""
         return cursor + 1 >= self._kept_from
 
-    def session_object(self, wire_id: str) -> bytes:
-        """The session object as it is now."""
-        return named(self.conversation.session(_UNNAMED), wire_id)
+    def session_object(self, wire_id: str, *, before_turn: bool = False) -> bytes:
+        """The session object as it is now, or was when the open turn began."""
+        return self.conversation.session(msgspec.json.encode(wire_id), before_turn=before_turn)
 
 
 _PREFIX = "ev-"
