@@ -24,7 +24,7 @@ from dragoman.services.checkpoints import CheckpointSettings
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
 from dragoman.services.skills import SkillSettings
-from dragoman.services.trust import TrustSettings
+from dragoman.services.trust.settings import TrustSettings
 from dragoman.services.uploads import UploadSettings
 from dragoman.services.workspace import WorkspaceSettings
 
@@ -234,6 +234,8 @@ def printable(settings: Settings) -> dict[str, Any]:
     tree: dict[str, Any] = msgspec.to_builtins(settings)
     if tree["server"]["token"] is not None:
         tree["server"]["token"] = _MASK
+    if tree["trust"]["policy"].lstrip().startswith("---"):
+        tree["trust"]["policy"] = _MASK  # a policy's own text, with its codes
     watched = tree["observability"]
     watched["headers"] = dict.fromkeys(watched["headers"], _MASK)
     for name in _WATCHED_URLS:
