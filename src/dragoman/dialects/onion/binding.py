@@ -38,8 +38,12 @@ class Binding:
         self._shown[ask.kind] = self._bound[ask.kind] = ask
 
     def answered(self, decision: str) -> None:
-        """The client gave the answer itself: it need not be told."""
+        """The client gives the answer itself: it need not be told."""
         self._answered.add(decision)
+
+    def unanswered(self, decision: str) -> None:
+        """That answer was not taken."""
+        self._answered.discard(decision)
 
     def hold(self, ask: Ask) -> bytes | None:
         """Before ``ask`` is shown: the payload of a ping that must be answered first, if there must be one."""

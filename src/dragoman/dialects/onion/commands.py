@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from dragoman.hub.errors import AlreadyResolved, AnsweredAlready, UnknownDecision
+from dragoman.hub.errors import AlreadyResolved, AnsweredAlready, HubError, UnknownDecision
 from dragoman.hub.events import Answer
 from dragoman.hub.permissions import Right
-from dragoman.services.trust import Caller, Onboarding, Refused
+from dragoman.services.trust import Caller, Onboarding, Refused, Signed
 from dragoman.services.uploads import UploadRefused, discard, receive
 
 from . import client_messages as asked
@@ -103,6 +103,7 @@ class Commands:
                 self._link.binding.knows(said.ask)
             else:
                 shown.forwarder.again(seq, said)
+        self._link.wake()
 
     def _cursor(self, joined: Joined, place: int | None) -> int:
         """Where in the log to begin: in a turn that runs, or that a lost server cut off; else where it is now."""
@@ -202,12 +203,13 @@ class Commands:
 
     def _covered(self, message: asked.Input) -> str:
         """The prompt that is to run. Where a signature is given, it must be right, and over that prompt."""
-        signed = self._signed(message.signed, ("prompt",))
+        signed = self._signed(message.signed, {"prompt": message.prompt} if message.prompt else {})
         if signed is None:
             return message.prompt
-        if message.prompt and signed["prompt"] != message.prompt:
-            raise Refused("unauthorized: the signature is over another prompt")
-        return str(signed["prompt"])
+        prompt = signed.get("prompt")
+        if not isinstance(prompt, str):
+            raise Refused("unauthorized: the signature does not cover the prompt")
+        return prompt
 
     async def _claimed_late(self, joined: Joined, message: asked.Input) -> None:
         """A session in INPUT counts where nothing is known of one yet (spec §6)."""
@@ -220,15 +222,16 @@ class Commands:
     # Answers
 
     async def _answer_question(self, message: asked.AskUserResponse) -> None:
-        self._signed(message.signed, ())
+        answer = message.answer if isinstance(message.answer, str) else list(message.answer)
+        self._signed(message.signed, {"answer": answer})
         await self._answer("ask_user", message.request_id, lambda ask: question_answer(ask, message.answer))
 
     async def _answer_approval(self, message: asked.ApprovalResponse) -> None:
-        self._signed(message.signed, ())
+        self._signed(message.signed, {"approved": message.approved})
         await self._answer("approval_needed", message.request_id, lambda _: approval_answer(message))
 
     async def _answer_plan(self, message: asked.PlanReviewResponse) -> None:
-        self._signed(message.signed, ())
+        self._signed(message.signed, {"message": message.message})
         await self._answer("plan_review", message.request_id, lambda _: plan_answer(message.message))
 
     async def _answer_ulw(self, message: asked.UlwResponse) -> None:
@@ -244,12 +247,17 @@ class Commands:
         if ask is None or ask.kind != kind or not self._may_see(joined, ask):
             self._link.say(stale(request_id))
             return
-        self._link.binding.answered(ask.decision)
+        binding = self._link.binding
+        binding.answered(ask.decision)
         question = ask.question if ask.opened.questions else None
         try:
             await joined.session.answer(joined.principal, ask.decision, make(ask), via=DIALECT, question=question)
         except (AlreadyResolved, AnsweredAlready, UnknownDecision):
+            binding.unanswered(ask.decision)
             self._link.say(stale(request_id))
+        except HubError:
+            binding.unanswered(ask.decision)
+            raise
 
     def _may_see(self, joined: Joined, ask: Ask) -> bool:
         return not ask.needs_approve or Right.APPROVE in joined.principal.rights
@@ -274,7 +282,8 @@ class Commands:
             self._link.say(wire.Error(message=NOT_CONNECTED))
             return
         self._dialect.console.received("INTERRUPT")
-        await joined.session.cancel(joined.principal, via=DIALECT)
+        # What comes next need not wait until the turn has really ended.
+        self._link.aside(joined.session.cancel(joined.principal, via=DIALECT))
 
     async def _prompt_update(self, _: asked.PromptUpdate) -> None:
         self._link.say(wire.Error(message="there is no unattended work whose goal this could be"))
@@ -302,17 +311,21 @@ class Commands:
             return None
         return read_claim(session, limit=self._dialect.settings.claim_messages)
 
-    def _signed(self, signed: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
-        """What is signed, with the texts of these names; None where nothing is. Raises ``Refused``."""
+    def _signed(self, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
+        """What is signed; None where nothing is. What the message says ``beside`` must not be something else.
+
+        Raises ``Refused``.
+        """
         if not (memoryview(signed.payload).nbytes and memoryview(signed.signature).nbytes):
             return None
         caller = self._dialect.trust.verify(signed, loopback=self._link.loopback, token=self._link.token)
         if self._caller is None or caller.identity != self._caller.identity:
             raise Refused("unauthorized: signed by another identity than CONNECT was")
-        payload = msgspec.json.decode(signed.payload)
-        if any(not isinstance(payload.get(name), str) for name in names):
-            raise Refused("unauthorized: the signature does not cover the prompt")
-        return dict(payload)
+        payload: dict[str, Any] = msgspec.json.decode(signed.payload)
+        for name, value in beside.items():
+            if name in payload and payload[name] != value:
+                raise Refused(f"unauthorized: the signature is over another {name}")
+        return payload
 
 
 def _required(caller: Caller, onboarding: Onboarding) -> wire.OnboardRequired:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dragoman.dialects.base import Outbox, Upgrade, Wire
 from dragoman.dialects.frames import ping_frame, text_frame
-from dragoman.hub.errors import HubError
+from dragoman.hub.errors import HubError, LimitReached
 
 from . import client_messages as asked
 from . import messages as wire
@@ -64,6 +65,7 @@ class OnionLink:
         self._inbox: deque[str | bytes] = deque()
         self._inbox_bytes = 0
         self._working = False
+        self._asides = 0
         self._commands = Commands(self, dialect)
         self._ping_due = False
         self._held: Outgoing | None = None
@@ -118,6 +120,18 @@ class OnionLink:
     def let_in(self) -> None:
         """The client may send larger messages from now on."""
         self._wire.set_message_limit(self._dialect.settings.message_limit)
+
+    def aside(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do this while further messages are handled. Raises ``LimitReached`` when so much is being done already."""
+        if self._asides >= self._dialect.settings.commands:
+            work.close()
+            raise LimitReached("too many requests are under way (dialects.onion.commands)")
+        self._asides += 1
+        task = self._dialect.tasks.start(self._answered(work), "aside")
+        task.add_done_callback(self._aside_done)
+
+    def _aside_done(self, _: asyncio.Task[object]) -> None:
+        self._asides -= 1
 
     def wake(self) -> None:
         """There is something to send."""
@@ -207,12 +221,17 @@ class OnionLink:
         self.wake()
 
     async def _handle(self, message: str | bytes) -> None:
+        await self._answered(self._do(message))
+
+    async def _do(self, message: str | bytes) -> None:
+        large = len(message) >= self._dialect.settings.big_message
+        decoded = await asyncio.to_thread(asked.decode, message) if large else asked.decode(message)
+        await self._commands.handle(decoded)
+
+    async def _answered(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do it; whatever goes wrong is an ERROR."""
         try:
-            if len(message) >= self._dialect.settings.big_message:
-                decoded = await asyncio.to_thread(asked.decode, message)
-            else:
-                decoded = asked.decode(message)
-            await self._commands.handle(decoded)
+            await work
         except asked.ProtocolProblem as problem:
             received = msgspec.UNSET if problem.received is None else problem.received
             self.say(wire.Error(message=str(problem), received=received))
