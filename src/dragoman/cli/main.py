@@ -108,6 +108,11 @@ def build_parser() -> Parser:
     _skills(commands.add_parser("skills", help="list the skills of a folder, and switch them", allow_abbrev=False))
     _talking(commands.add_parser("chat", help="talk with an agent, in this terminal or by lines", allow_abbrev=False))
 
+    keys = commands.add_parser("keys", help="show the address of this server's own key", allow_abbrev=False)
+    keys.add_argument("--config", metavar="FILE", help="settings file (TOML)")
+    keys.add_argument("--path", action="store_true", help="print where the key is instead")
+    keys.add_argument("--json", action="store_true", help="print both as one JSON object")
+
     config = commands.add_parser("config", help="print the settings that hold", allow_abbrev=False)
     config.add_argument("--config", metavar="FILE", help="settings file (TOML)")
     return parser
