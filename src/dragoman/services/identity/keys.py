@@ -108,12 +108,10 @@ def _check(file: Path, found: os.stat_result) -> None:
 
 
 def _seed(file: Path, data: bytes) -> bytes:
-    if len(data) == SEED_BYTES:
-        return data
     try:
         seed = bytes.fromhex(data.decode("ascii").strip())
     except ValueError:
-        seed = b""
+        seed = data  # half of the digits are as many bytes, but no key
     if len(seed) != SEED_BYTES:
         raise IdentityProblem(f"the key {file} is damaged: put a copy of it there, or remove it, and a new one is made")
     return seed
