@@ -117,7 +117,7 @@ async def _kept(store: Artifacts, session: str, picture: Given) -> Attachment:
     try:
         artifact: Artifact = await store.put(session, picture.data.pieces())
     except ArtifactProblem as problem:
-        raise UploadFailed(f"{picture.data.called} cannot be kept: {problem}") from problem
+        raise UploadFailed(f"{picture.data.called}: {problem}") from problem
     return Attachment("image", picture.name, artifact.id, picture.media_type, artifact.size)
 
 
