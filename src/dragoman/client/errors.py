@@ -46,3 +46,20 @@ def upgrade_refused(status: int, body: bytes | bytearray | None) -> Denied:
 
 class ClientClosed(ClientError):
     """The client was closed by its owner."""
+
+
+class OnboardingRequired(ClientError):
+    """The caller is a stranger to the server, and may become none by one of ``methods``.
+
+    ``identity`` is who the server takes the caller for; ``detail`` holds the whole frame (prices, say).
+    """
+
+    def __init__(self, detail: dict[str, Any]) -> None:
+        self.methods: tuple[str, ...] = tuple(detail.get("methods", ()))
+        self.identity: str | None = detail.get("identity")
+        self.detail = detail
+        super().__init__(f"the server wants one of: {', '.join(self.methods)}")
+
+
+class TurnFailed(ClientError):
+    """A turn ended without a result, and the server said why."""

@@ -53,6 +53,9 @@ class Wire(asyncio.Protocol):
     ) -> Wire:
         """Connect and upgrade. Raises ``UpgradeRefused``, ``OSError``, ``TimeoutError`` after ten seconds."""
         parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        host, port = parts.hostname, parts.port
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         asked = {
             "Host": parts.netloc,
@@ -64,7 +67,7 @@ class Wire(asyncio.Protocol):
         }
         async with asyncio.timeout(10):
             loop = asyncio.get_running_loop()
-            _, wire = await loop.create_connection(lambda: cls(take, ended), parts.hostname, parts.port)
+            _, wire = await loop.create_connection(lambda: cls(take, ended), host, port)
             lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in asked.items()), "", ""]
             wire._transport.write("\r\n".join(lines).encode())
             await wire._opened
