@@ -224,6 +224,21 @@ async def test_of_a_turn_that_ended_meanwhile_the_session_tells() -> None:
         assert (await client.run("more")).result == "second"
 
 
+async def test_a_turn_whose_begin_and_end_were_cut_off_has_its_outcome_too() -> None:
+    async def talk(served: Served) -> None:
+        if served.number == 1:
+            await served.let_in()
+            await served.hear("INPUT")
+            await served.cut()
+        else:
+            await served.let_in("connected", server_newer=True, session=SESSION, chat_items=[])
+            await served.hear("INPUT")
+            await served.tell({"type": "RUNTIME_INPUT_ACK", "session_id": "s1", "id": "ev-1"})
+
+    async with server(talk) as url, OnionClient(url, options=QUICK) as client, asyncio.timeout(5):
+        assert (await client.run("go")).result == "done"
+
+
 async def test_a_prompt_into_a_turn_has_what_comes_of_the_turn_that_took_it() -> None:
     """Also when that turn is over before it could be taken, and it runs as one of its own."""
 
@@ -273,7 +288,28 @@ async def test_a_turn_that_fails_and_a_prompt_that_is_refused_are_told_apart() -
         assert (await client.run("again")).result == "fine"
 
 
-async def test_a_prompt_whose_answer_was_cut_off_is_not_sent_again() -> None:
+async def test_a_prompt_whose_answer_was_cut_off_is_sent_again_under_its_id() -> None:
+    """The server may have taken the first: then it acknowledges the second, beside the event that it tells again."""
+    heard: list[str] = []
+
+    async def talk(served: Served) -> None:
+        await served.let_in("new" if served.number == 1 else "running")
+        heard.append((await served.hear("INPUT"))["input_id"])
+        if served.number == 1:
+            await served.cut()
+            return
+        await served.tell(TURN[0], {"type": "RUNTIME_INPUT_ACK", "session_id": "s1", "id": "ev-1"})
+        await served.hear("INPUT")
+        await served.tell({"type": "RUNTIME_INPUT_ACK", "session_id": "s1", "id": "p2"})
+
+    async with server(talk) as url, OnionClient(url, options=QUICK) as client:
+        assert await client.input("go") == "ev-1"
+        assert await client.input("more") == "p2", "the second acknowledgement of the first is no answer to it"
+        assert len(heard) == 2
+        assert len(set(heard)) == 1
+
+
+async def test_a_prompt_whose_answer_was_cut_off_is_not_sent_again_where_that_would_be_two() -> None:
     async def talk(served: Served) -> None:
         await served.let_in()
         if served.number == 1:
@@ -283,7 +319,8 @@ async def test_a_prompt_whose_answer_was_cut_off_is_not_sent_again() -> None:
             await served.hear("SESSION_STATUS")
             await served.tell({"type": "SESSION_STATUS", "session_id": "s1", "status": "connected"})
 
-    async with server(talk) as url, OnionClient(url, options=QUICK) as client:
+    options = OnionOptions(first_retry=0.001, longest_retry=0.01, again=False)
+    async with server(talk) as url, OnionClient(url, options=options) as client:
         with pytest.raises(ConnectionLost):
             await client.input("go")
         assert await client.ask_status() == "connected"

@@ -186,7 +186,8 @@ class OnionClient(OnionAsking):
         """Send a prompt; returns the id of its ``user_input``, once the server has it.
 
         While a turn runs it goes into that turn. ``images`` are PNGs, or data URLs of any kind; ``files`` go by their
-        names. Raises ``Refused``, and ``ConnectionLost`` where it may have been taken, or not.
+        names. Raises ``Refused``. After a cut it is sent again (``OnionOptions.again``; without that,
+        ``ConnectionLost``: it may have been taken, or not).
         """
         return str((await self._ask(requests.prompt(prompt, images, files)))["id"])
 
@@ -227,26 +228,28 @@ class OnionClient(OnionAsking):
     def on_connected(self, frame: Message) -> None:
         """There is a connection. What the client brought is the server's now, and so is what it answered."""
         self.session_id, self.status = str(frame["session_id"]), str(frame["status"])
+        turns, first = self.session.get("turn", 0), self.connections == 1
         self.session = frame.get("session", self.session)
         self.chat_items = frame.get("chat_items", self.chat_items)
         self._history = None
         was_running, self.running = self.running, self.status == "running"
-        if was_running and not self.running:
+        if not self.running and (was_running or (not first and self.session.get("turn", 0) > turns)):
             self._ended(Outcome(str(self.session.get("result") or ""), self.session, self.chat_items, None))
             self._missed = self._over
         self._given_again = set(self._answers)
-        if self.options.answer_again:
+        if self.options.again:
             for request in self._answers.values():
                 self._connection.send(request)
 
-    def on_frame(self, frame: Message) -> None:
-        """A frame came."""
+    def on_frame(self, frame: Message) -> bool:
+        """A frame came; returns whether it was not known already."""
         new = self._place.is_new(frame)
         if new:
             self._follow(frame)
             if self.options.frame_backlog and not self._is_own_doubt(frame):
                 self._frames.append(frame)
         self._tell()
+        return new
 
     async def room(self) -> None:
         """Wait until there is room for more frames: until then nothing is read."""

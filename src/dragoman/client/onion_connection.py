@@ -25,6 +25,9 @@ from .reconnecting import ConnectionOptions, Reconnecting
 
 log = logging.getLogger("dragoman.client")
 
+_IDS_KEPT = 256
+"""Ids of prompts that were acknowledged, so that one that is acknowledged twice is known."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OnionOptions(ConnectionOptions):
@@ -36,9 +39,9 @@ class OnionOptions(ConnectionOptions):
     frame_backlog: int = 4096
     """Frames that wait for ``frames()``, from which on the socket is not read; 0 keeps none for it."""
 
-    answer_again: bool = True
-    """Whether an answer that a cut may have lost is given again. It names its question, and one that had arrived is
-    refused; but a server that knows no ``request_id`` would take it for the answer to what it asks next."""
+    again: bool = True
+    """Whether prompts and answers that a cut may have lost are sent again, under the same ``input_id`` and
+    ``request_id``. To a server that ignores these a prompt would be two, and an answer be to what it asks next."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,8 +81,8 @@ class Owner(Protocol):
     def on_connected(self, frame: Message) -> None:
         """There is a connection."""
 
-    def on_frame(self, frame: Message) -> None:
-        """A frame came."""
+    def on_frame(self, frame: Message) -> bool:
+        """A frame came; returns whether it was not known already."""
 
     async def room(self) -> None:
         """Wait until there is room for more frames: until then nothing is read."""
@@ -103,6 +106,7 @@ class Connection(Reconnecting):
         self._outgoing: deque[Waiting] = deque()
         self._at_gate: deque[Waiting] = deque()
         self._unanswered: list[Waiting] = []
+        self._taken: deque[str] = deque(maxlen=_IDS_KEPT)
         self._more = asyncio.Event()
 
     def send(self, request: Request) -> None:
@@ -180,10 +184,13 @@ class Connection(Reconnecting):
         await self._received(frame)
 
     def _lose(self) -> None:
-        """What had no answer will have none: it may have been carried out, or not."""
-        lost, self._unanswered = self._unanswered, []
-        for waiting in lost:
-            waiting.fail(ConnectionLost("the connection was cut before the answer came"))
+        """What had no answer goes out again where that does no harm; the rest may have been carried out, or not."""
+        left, self._unanswered = self._unanswered, []
+        kept = [waiting for waiting in left if waiting.request.again and self._options.again]
+        self._outgoing.extendleft(reversed(kept))
+        for waiting in left:
+            if waiting not in kept:
+                waiting.fail(ConnectionLost("the connection was cut before the answer came"))
 
     async def _write(self, socket: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
@@ -210,15 +217,22 @@ class Connection(Reconnecting):
             self._more.set()
             return
         refused = self._refused(frame) if kind == "ERROR" else None
-        answered = next((waiting for waiting in self._unanswered if waiting.request.is_answer(frame)), None)
-        self._owner.on_frame(frame)
-        if answered is not None:
-            self._unanswered.remove(answered)
-            answered.succeed(frame)
+        if self._owner.on_frame(frame) and frame.get("id") not in self._taken:
+            self._answered(frame)
         if refused is not None:
             self._unanswered.remove(refused)
             refused.fail(Refused(str(frame.get("code", "refused")), str(frame.get("message", "")), frame))
         await self._owner.room()
+
+    def _answered(self, frame: Message) -> None:
+        """Give it to who waits for it, if anybody does."""
+        waiting = next((waiting for waiting in self._unanswered if waiting.request.is_answer(frame)), None)
+        if waiting is None:
+            return
+        if "id" in frame:
+            self._taken.append(frame["id"])
+        self._unanswered.remove(waiting)
+        waiting.succeed(frame)
 
     def _refused(self, frame: Message) -> Waiting | None:
         """Whom this ERROR answers, if anybody."""

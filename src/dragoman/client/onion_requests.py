@@ -28,11 +28,12 @@ _REPLIES = re.compile(
 @dataclass(frozen=True)
 class Request:
     """``message`` as it goes out. ``is_answer`` knows the answer to it; ``may_be_refused`` says whether an ERROR that
-    ends no turn may be one."""
+    ends no turn may be one, ``again`` whether the server knows a second one as the same."""
 
     message: Message
     is_answer: Callable[[Message], bool] = lambda _: False
     may_be_refused: bool = False
+    again: bool = False
 
 
 def is_reply(error: Message) -> bool:
@@ -53,7 +54,7 @@ def prompt(text: str, images: Iterable[bytes | str], files: Mapping[str, bytes])
             return True
         return frame["type"] == "user_input" and frame.get("content") == text and not frame.get("runtime_input")
 
-    return Request(message, is_answer, may_be_refused=True)
+    return Request(message, is_answer, may_be_refused=True, again=True)
 
 
 def status(session_id: str) -> Request:
