@@ -194,10 +194,13 @@ class _Run:
         self._parts += 1
         part, turn = f"part-{self._parts}", self._turn.turn
         self._turn.record(PartStarted(turn=turn, part=part, kind=kind))  # type: ignore[arg-type]
+        clock = asyncio.get_running_loop().time
+        due = clock()
         for count, piece in enumerate(pieces, 1):
             self._turn.record(PartDelta(turn=turn, part=part, kind=kind, text=piece))  # type: ignore[arg-type]
             if pause:
-                await asyncio.sleep(pause)
+                due += pause  # so that what each sleep takes too long does not add up
+                await asyncio.sleep(max(0.0, due - clock()))
             elif count % BACKLOG == 0:
                 await self._turn.recorded()
         self._turn.record(PartEnded(turn=turn, part=part, kind=kind))  # type: ignore[arg-type]
