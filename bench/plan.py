@@ -47,6 +47,12 @@ class Plan:
 
     burst: int = 2_000
 
+    drops: int = 100
+    """How often an onion client is cut off while a turn runs."""
+
+    short_sessions: int = 7
+    """Sessions whose first and twenty-first turns are set side by side."""
+
     streaming: float = 4.0
     """Seconds for which many models stream at once."""
 
@@ -85,4 +91,6 @@ def quick(folder: Path, peers: Path | None) -> Plan:
         streaming=2.0,
         short_turns=10,
         bursts=2,
+        drops=25,
+        short_sessions=3,
     )
