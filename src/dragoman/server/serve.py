@@ -86,6 +86,7 @@ class Server:
         self._listener: Listener | None = None
         self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
+        self._native: NativeFactory | None = None
         self._providers: ProviderDirectory | None = None
         self._around: Surroundings | None = None
         self._trust: Trust | None = None
@@ -161,7 +162,7 @@ class Server:
         self._terminals = TerminalFactory(settings.terminal, folder=self._folder.terminals, url=url)
         self._providers = ProviderDirectory(settings.native, KeyStore(self._folder.keys / keys.FILE))
         around = self._around = Surroundings(settings, self._folder.path, self._providers.ids)
-        native = NativeFactory(
+        native = self._native = NativeFactory(
             self._providers,
             settings.native,
             search_key=self._providers.search_key,
@@ -259,6 +260,7 @@ class Server:
         assert trust is not None
         assert around is not None
         assert self._providers is not None
+        assert self._native is not None
         return OnionDialect(
             self.registry,
             token=check,
@@ -270,6 +272,8 @@ class Server:
             folder=self.workplace,
             state=self._folder.path / "onion",
             secrets=lambda: (*secrets_of(self.settings), *trust.secrets),
+            skills=around.skills,
+            tools=self._native.tool_names,
             makes_sessions=not self._only_session,
         )
 

@@ -7,7 +7,7 @@ them, and the first such session waits for a model anyway.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .agent import Models, NativeAgent
     from .mcp.servers import McpServers
     from .offered import Offers
+    from .tools.tool import Tool
 
 log = logging.getLogger("dragoman.native")
 
@@ -107,22 +108,29 @@ class NativeFactory:
     def make(self, session: Session) -> NativeAgent:
         from .agent import NativeAgent  # noqa: PLC0415 - see the module
         from .offered import Offers  # noqa: PLC0415
-        from .tools.table import built_in_tools  # noqa: PLC0415
 
         self._offers = self._offers or Offers()
-        tools = built_in_tools(
-            processes=self._processes, search_key=self._search_key, skills=self._skills, home=self._home
-        )
         return NativeAgent(
             session,
             self._models,
-            tools,
+            self._tools(),
             self._settings,
             private=self._private,
             skills=self._skills,
             configs=self._configs,
             mcp=self._servers(session, self._configs) if self._configs is not None else None,
             offers=self._offers,
+        )
+
+    def tool_names(self) -> Collection[str]:
+        """What the model of a new session is offered, before its folder and its mode say otherwise."""
+        return [tool.name for tool in self._tools()]
+
+    def _tools(self) -> Sequence[Tool]:
+        from .tools.table import built_in_tools  # noqa: PLC0415 - see the module
+
+        return built_in_tools(
+            processes=self._processes, search_key=self._search_key, skills=self._skills, home=self._home
         )
 
     def _servers(self, session: Session, configs: WorkspaceConfigs) -> McpServers:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from msgspec import Raw
 from starlette.types import ASGIApp
 
 from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
-from dragoman.hub.errors import InvalidRequest, UnknownSession
+from dragoman.hub.errors import UnknownSession
 from dragoman.hub.events import Json
 from dragoman.hub.permissions import LOCAL, Principal
 from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
+from dragoman.hub.skills import Skills
 from dragoman.hub.tasks import TaskOwner
 from dragoman.hub.workspace_config import WorkspaceConfigs
 from dragoman.services.trust import Trust
@@ -23,6 +25,8 @@ from dragoman.services.uploads import UploadSettings
 from .console import Console
 from .forwarder import Forwarder
 from .link import OnionLink
+from .results import Results, Shown
+from .routes import About, Host, Skill, make_routes
 from .sessions import Joined, Sessions
 from .settings import OnionSettings
 
@@ -33,8 +37,8 @@ class OnionDialect:
     """``token`` checks a client's token in constant time; None when the server has none.
 
     ``folder`` is where the sessions work that CONNECT makes, ``state`` where the dialect keeps what it writes;
-    ``secrets`` are what no console line may show. Where CONNECT makes none (``makes_sessions``), it shows the one there
-    is.
+    ``secrets`` are what no console line may show. ``skills`` and ``tools`` are for whoever asks what the agent can do.
+    Where CONNECT makes no sessions (``makes_sessions``), it shows the one there is.
     """
 
     name = "onion"
@@ -54,6 +58,8 @@ class OnionDialect:
         folder: Path,
         state: Path,
         makes_sessions: bool = True,
+        skills: Skills | None = None,
+        tools: Callable[[], Collection[str]] = tuple,
         secrets: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.registry = registry
@@ -74,7 +80,27 @@ class OnionDialect:
         self._makes_sessions = makes_sessions
         self._links: set[OnionLink] = set()
         self._shared: FrameCache[None] = FrameCache(settings.shared_frames, settings.shared_bytes)
-        self.http: ASGIApp = _nothing
+        self._skills = skills
+        self._tools = tools
+        self.results = Results(
+            registry, state, show=self._shown, seconds=settings.result_seconds, most=settings.results_bytes
+        )
+        self.results.start()
+        self.http: ASGIApp = make_routes(
+            Host(
+                settings=settings,
+                clock=registry.clock,
+                trust=trust,
+                sessions=self.sessions,
+                results=self.results,
+                console=self.console,
+                uploads=uploads,
+                address=trust.address,
+                token=token,
+                about=self._about,
+                started=registry.clock.monotonic(),
+            )
+        )
 
     async def open(self, upgrade: Upgrade, wire_: Wire) -> OnionLink | Refusal:
         """A link that nobody is let in on yet: that is what CONNECT is for."""
@@ -88,7 +114,8 @@ class OnionDialect:
         return link
 
     async def close(self, budget: float) -> None:
-        await self.tasks.close(budget)
+        await self.results.close(budget * 0.5)
+        await self.tasks.close(budget * 0.5)
 
     # For links
 
@@ -123,6 +150,26 @@ class OnionDialect:
 
     # Inside
 
+    async def _about(self) -> About:
+        """What the agent of a new session is like."""
+        config = await self._configs.read(self._folder)
+        skills = await self._skills.in_use(self._folder) if self._skills is not None else ()
+        named = tuple(Skill(skill.name, skill.description) for skill in skills)
+        if self.settings.kind != "native":
+            return About((), self.settings.kind, named)
+        chosen = await self._providers.preferred(tuple(self._providers.auth_methods()), config.provider, config.model)
+        return About(tuple(self._tools()), chosen.model or chosen.provider, named)
+
+    async def _shown(self, session: Session) -> Shown:
+        """A session as its clients see it."""
+        view = self.sessions.view(session)
+        await view.catch_up()
+        wire_id = self.sessions.wire_id(session)
+        ended = view.last.end if view.last is not None else None
+        return Shown(
+            wire_id, Raw(view.session_object(wire_id or session.id)), ended.result if ended is not None else ""
+        )
+
     async def _make(self, principal: Principal) -> Session:
         """A session in the server's folder. What its configuration says is left to that, so that it stays so."""
         if not self._makes_sessions:
@@ -141,7 +188,3 @@ class OnionDialect:
         if not rows:
             raise UnknownSession("")
         return await self.registry.get(LOCAL, rows[0].session)
-
-
-async def _nothing(scope: object, receive: object, send: object) -> None:
-    raise InvalidRequest("no routes yet")

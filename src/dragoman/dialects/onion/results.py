@@ -52,9 +52,10 @@ T = TypeVar("T")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A session as its clients know it: their own id of it, the session object, and what its newest turn came to."""
+    """A session as its clients know it: their own id of it (None: nobody has said one yet), the session object, and
+    what its newest turn came to."""
 
-    wire_id: str
+    wire_id: str | None
     session: Raw
     result: str
 
@@ -233,7 +234,7 @@ class Results:
         prompt, created = await self._beginning(session, ended.turn)
         as_shown = await self._show(session)
         return Line(
-            session_id=as_shown.wire_id,
+            session_id=await self._name(session, as_shown),
             status=_STATUS[ended.outcome],
             prompt=prompt,
             result=ended.problem.message if ended.problem is not None else as_shown.result,
@@ -250,7 +251,7 @@ class Results:
         prompt, created = await self._beginning(session, turn)
         as_shown = await self._show(session)
         return Line(
-            session_id=as_shown.wire_id,
+            session_id=await self._name(session, as_shown),
             status=status,
             prompt=prompt,
             session=as_shown.session if status == "waiting_approval" else Raw(b"null"),
@@ -260,6 +261,13 @@ class Results:
             owner=session.shown.owner,
             turn=turn,
         )
+
+    async def _name(self, session: Session, as_shown: Shown) -> str:
+        """What clients call it; for one that nobody has named since the server began, what it was called before."""
+        if as_shown.wire_id is not None:
+            return as_shown.wire_id
+        known = await self._in_thread(lambda: self._line_of(session.id))
+        return known.session_id if known is not None else session.id
 
     async def _ended(self, session: Session) -> TurnEnded | None:
         """How the newest turn ended."""

@@ -140,6 +140,12 @@ class Sessions:
             life = self._lives[session.id] = _Life(SessionView(session, self._settings), set(), now)
         return life.view
 
+    def wire_id(self, session: Session) -> str | None:
+        """What its clients call the session; None where nobody has named it since the server began."""
+        life = self._lives.get(session.id)
+        names = life.wire_ids if life is not None else set[str]()
+        return min(names - {session.id}, default=session.id) if names else None
+
     # Inside
 
     async def _joined(

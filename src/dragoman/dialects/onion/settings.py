@@ -34,6 +34,24 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     result_seconds: float = 86400.0
     """For how long ``/sessions`` shows what came of a turn."""
 
+    results_bytes: int = 64 * 1024 * 1024
+    """Bytes of the file that keeps that; beyond, the oldest are forgotten early."""
+
+    listed_results: int = 200
+    """Results that ``GET /sessions`` lists, the newest."""
+
+    listed_bytes: int = 16 * 1024 * 1024
+    """Bytes of such a list."""
+
+    input_seconds: float = 3600.0
+    """How long ``POST /input`` waits for its turn's end; the turn goes on."""
+
+    waiting_inputs: int = 64
+    """Requests to ``POST /input`` under way; a further one is answered 503."""
+
+    input_bytes: int = 288 * 1024 * 1024
+    """Bytes of the bodies of all of them, until what came along is stored."""
+
     message_limit: int = 144 * 1024 * 1024
     """Bytes of a message of a link that is let in: ten files of 10 MB, as base64, fit."""
 
