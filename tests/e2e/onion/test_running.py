@@ -166,8 +166,10 @@ async def test_python_1_9_2_stops_a_turn(stage: Stage, clients: Clients) -> None
 async def test_python_1_9_2_stops_a_turn_that_it_left_at_its_deadline(stage: Stage, clients: Clients) -> None:
     person = await clients.python("python-1.9.2", stage.host)
     prompt = held(stage, "Work.", "deadline")
+    working = person.begin("input_async", {"prompt": prompt, "timeout": 4.0})
+    await stage.reached("deadline")
     with pytest.raises(Raised, match="The turn may still be running") as raised:
-        await person.say(prompt, timeout=3.0)
+        await working
     assert raised.value.kind == "TurnTimeoutError"
     assert (await person.state())["status"] == "unknown"
     assert await person.call("stop_async") is True
