@@ -1,0 +1,154 @@
+"""One form for what differs from run to run: ids, times, durations.
+
+Ids are named one for one, in the order in which they are first said, socket by socket: so it does not count which of
+two sockets was told something first, but every id that was the same has to be the same again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from .recording import Answered, Asked, Entry, Frame, Received, Sent, sockets
+
+TIME, DURATION = "<time>", "<duration>"
+
+NO_EVENTS = frozenset(
+    {"CONNECTED", "OUTPUT", "PING", "ERROR", "SESSION_STATUS", "ONBOARD_REQUIRED", "ONBOARD_SUCCESS", "ADMIN_RESULT"}
+)
+"""Messages without an id of their own."""
+
+_SECONDS = re.compile(r"(?<![0-9a-z-])17\d{8}_")
+"""How the name of a file that was uploaded begins."""
+
+_TIMES = ("ts", "updated", "created", "expires")
+_DURATIONS = ("duration_ms", "timing_ms")
+_SESSION_FIELDS = ("session_id",)
+
+LATEST = 1_800_000_000.0
+EARLIEST = 1_790_000_000.0
+"""Seconds since 1970 between which everything was recorded."""
+
+
+def canonical(entries: Sequence[Entry]) -> list[Entry]:
+    """The conversation with every id, time and duration in one form.
+
+    What is no id, no time or no duration where one has to be stays as it is, so that it is seen as a difference.
+    """
+    names = Names(entries)
+    return [names.entry(entry) for entry in entries]
+
+
+class Names:
+    """What is called how, in one conversation as far as it went."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._ids: dict[str, str] = {}
+        self._times: dict[tuple[str, str], Any] = {}
+        self._count: dict[str, int] = {}
+        self._own = given(entries)
+        for frame in _in_order(entries):
+            self._learn(frame)
+        self._texts = [(given, name) for given, name in self._ids.items() if name.startswith("<session")]
+        self.given = {name: given for given, name in self._ids.items()}
+        """Each name's id."""
+
+    def _learn(self, frame: Frame) -> None:
+        named = frame.get("session_id")
+        if isinstance(named, str) and named not in self._own:
+            self._name(named, "session")
+        identity = frame.get("id")
+        if isinstance(identity, str) and frame.get("type") not in NO_EVENTS:
+            self._name(identity, "id")
+        session = frame.get("session")
+        for entry in session.get("trace", ()) if isinstance(session, dict) else ():
+            self._learn(entry)
+
+    def _name(self, given: str, kind: str) -> None:
+        if given not in self._ids:
+            self._count[kind] = self._count.get(kind, 0) + 1
+            self._ids[given] = f"<{kind} {self._count[kind]}>"
+
+    def entry(self, entry: Entry) -> Entry:
+        """An entry with the names."""
+        match entry:
+            case Received(_, frame):
+                return replace(entry, frame=self.value(frame))
+            case Sent(_, dict(message)):
+                return replace(entry, message=self.value(message, measured=False))
+            case Asked():
+                return replace(entry, path=self._text(entry.path), body=self.value(entry.body, measured=False))
+            case Answered():
+                return replace(entry, body=self.value(entry.body))
+        return entry
+
+    def value(self, value: Any, *, measured: bool = True) -> Any:
+        """A copy with the names; times and durations only where the server said them (``measured``)."""
+        if isinstance(value, str):
+            return self._ids.get(value) or self._text(value)
+        if isinstance(value, list):
+            return [self.value(item, measured=measured) for item in value]
+        if not isinstance(value, dict):
+            return value
+        made = {key: self.value(item, measured=measured) for key, item in value.items()}
+        if measured:
+            self._measure(made)
+        return made
+
+    def _measure(self, made: Frame) -> None:
+        for key in _TIMES:
+            if _is_time(made.get(key)):
+                made[key] = self._time(made, key)
+        for key in _DURATIONS:
+            if _is_duration(made.get(key)):
+                made[key] = DURATION
+
+    def _time(self, made: Frame, key: str) -> str:
+        """An event has one time, however often it is told."""
+        if key != "ts" or "id" not in made:
+            return TIME
+        known = self._times.setdefault((str(made["id"]), str(made.get("type"))), made[key])
+        return TIME if known == made[key] else "<another time>"
+
+    def _text(self, text: str) -> str:
+        for given, name in self._texts:
+            text = text.replace(given, name)
+        return _SECONDS.sub("<seconds>_", text)
+
+
+def given(entries: Sequence[Entry]) -> frozenset[str]:
+    """Ids of sessions that a client made up: nobody had told it of them before."""
+    told: set[str] = set()
+    made_up: set[str] = set()
+    for entry in entries:
+        if isinstance(entry, Received):
+            told.add(str(entry.frame.get("session_id")))
+        elif isinstance(entry, Answered) and isinstance(entry.body, dict):
+            told.add(str(entry.body.get("session_id")))
+        asked = entry.message if isinstance(entry, Sent) else entry.body if isinstance(entry, Asked) else None
+        if isinstance(asked, dict):
+            named = [asked.get("session_id")]
+            if isinstance(asked.get("session"), dict):
+                named.append(asked["session"].get("session_id"))
+            made_up |= {one for one in named if isinstance(one, str) and one not in told}
+    return frozenset(made_up)
+
+
+def _in_order(entries: Sequence[Entry]) -> list[Frame]:
+    """All that the server said, socket by socket, and then over HTTP."""
+    said = [entry.frame for conn in sockets(entries) for entry in entries if _on(entry, conn)]  # type: ignore[union-attr]
+    return said + [entry.body for entry in entries if isinstance(entry, Answered) and isinstance(entry.body, dict)]
+
+
+def _on(entry: Entry, conn: str) -> bool:
+    return isinstance(entry, Received) and entry.conn == conn
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and EARLIEST < value < LATEST
+
+
+def _is_duration(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 3_600_000

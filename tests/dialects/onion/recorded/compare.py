@@ -1,0 +1,139 @@
+"""Two conversations in canonical form, compared: every field, and the order of what is said on each socket.
+
+What answers a message that came while a turn ran (an acknowledgement, a refusal) may stand anywhere between what the
+turn says (spec 3: order on a socket): both have an order of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from .recording import Answered, Entry, Frame, Quiet, Received, Refused, Sent, sockets
+
+ANYTHING = "<anything>"
+"""Stands where something has to stand, whatever it is; at the end of a text, for the rest of it."""
+
+_REFUSALS = (
+    "prompt required",
+    "unknown message type: ",
+    "forbidden: ",
+    "nothing waits for ",
+    "Too many files",
+    "File ",
+)
+"""How errors begin that answer one message, whatever else goes on."""
+
+
+def problems(expected: Sequence[Entry], got: Sequence[Entry]) -> list[str]:
+    """Every difference in one line; empty where there is none."""
+    found: list[str] = []
+    for conn in sockets(expected):
+        wanted, given = _said(expected, conn), _said(got, conn)
+        found += _sequence(conn, [f for f in wanted if not answers(f)], [f for f in given if not answers(f)])
+        found += _sequence(f"{conn} answer", [f for f in wanted if answers(f)], [f for f in given if answers(f)])
+    if extra := set(sockets(got)) - set(sockets(expected)):
+        found.append(f"sockets not expected: {sorted(extra)}")
+    return found + _requests(expected, got) + _too_early(expected, got)
+
+
+def answers(frame: Frame) -> bool:
+    """Whether it answers one message, in whatever the server says besides."""
+    if frame["type"] == "RUNTIME_INPUT_ACK":
+        return True
+    return frame["type"] == "ERROR" and str(frame.get("message", "")).startswith(_REFUSALS)
+
+
+def _said(entries: Sequence[Entry], conn: str) -> list[Frame]:
+    return [entry.frame for entry in entries if isinstance(entry, Received) and entry.conn == conn]
+
+
+def _sequence(what: str, wanted: Sequence[Frame], given: Sequence[Frame]) -> list[str]:
+    """Pair by pair where the kinds agree; else what is missing, what is too much, and the pairs that remain."""
+    left, right = [kind(frame) for frame in wanted], [kind(frame) for frame in given]
+    found: list[str] = []
+    everything = [("equal", 0, len(left), 0, len(right))]
+    matched = SequenceMatcher(None, left, right, autojunk=False).get_opcodes() if left != right else everything
+    for tag, i, j, k, n in matched:
+        if tag == "equal":
+            for offset in range(j - i):
+                found += unlike(wanted[i + offset], given[k + offset], f"{what} {i + offset} ({left[i + offset]})")
+        else:
+            found += [f"{what} {at} missing: {left[at]}" for at in range(i, j)]
+            found += [f"{what} {at} not expected: {right[at]}" for at in range(k, n)]
+    return found
+
+
+def kind(frame: Frame) -> str:
+    """A message in a word or two."""
+    more = frame.get("message") or frame.get("name") or ""
+    return (
+        f"{frame['type']} {more}".strip()
+        if frame["type"] in ("ERROR", "tool_call", "tool_result")
+        else str(frame["type"])
+    )
+
+
+def unlike(wanted: Any, given: Any, where: str) -> list[str]:
+    """Every leaf that is not the same, by its path. 1 and 1.0 are the same; 1 and true are not."""
+    if wanted == ANYTHING:
+        return []
+    if isinstance(wanted, dict) and isinstance(given, dict):
+        found = [f"{where}.{key} missing: {wanted[key]!r}" for key in wanted if key not in given]
+        found += [f"{where}.{key} not expected: {given[key]!r}" for key in given if key not in wanted]
+        for key in wanted:
+            if key in given:
+                found += unlike(wanted[key], given[key], f"{where}.{key}")
+        return found
+    if isinstance(wanted, list) and isinstance(given, list):
+        found = [f"{where}: {len(given)} items, not {len(wanted)}"] if len(wanted) != len(given) else []
+        for at, (one, other) in enumerate(zip(wanted, given, strict=False)):
+            found += unlike(one, other, f"{where}[{at}]")
+        return found
+    return [] if _same(wanted, given) else [f"{where} is {given!r}, not {wanted!r}"]
+
+
+def _same(wanted: Any, given: Any) -> bool:
+    if isinstance(wanted, bool) or isinstance(given, bool):
+        return wanted is given
+    if isinstance(wanted, str) and isinstance(given, str) and wanted.endswith(ANYTHING):
+        return given.startswith(wanted.removesuffix(ANYTHING))
+    return bool(wanted == given)
+
+
+def _requests(expected: Sequence[Entry], got: Sequence[Entry]) -> list[str]:
+    """What came of HTTP requests, and of upgrades that were refused."""
+    wanted, given = (
+        [_outcome(entry) for entry in side if isinstance(entry, Answered | Refused)] for side in (expected, got)
+    )
+    return unlike(wanted, given, "request")
+
+
+def _outcome(entry: Answered | Refused) -> Frame:
+    if isinstance(entry, Refused):
+        return {"path": entry.path, "status": entry.status}
+    return {"status": entry.status, "headers": entry.headers, "body": entry.body}
+
+
+def _too_early(expected: Sequence[Entry], got: Sequence[Entry]) -> list[str]:
+    """What is said only after a message of the client, or after a silence, must not have come before it."""
+    return [
+        f"before {what} ({at}), {other} things had been said and not {one}"
+        for at, ((what, one), (_, other)) in enumerate(zip(_heard(expected), _heard(got), strict=False))
+        if other > one
+    ]
+
+
+def _heard(entries: Sequence[Entry]) -> list[tuple[str, int]]:
+    """For each message of the client, and each silence: how much had been said on all sockets."""
+    count = 0
+    found: list[tuple[str, int]] = []
+    for entry in entries:
+        if isinstance(entry, Received):
+            count += 1
+        elif isinstance(entry, Sent):
+            found.append((entry.kind or "what is no message", count))
+        elif isinstance(entry, Quiet):
+            found.append(("a silence", count))
+    return found
