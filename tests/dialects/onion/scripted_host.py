@@ -326,7 +326,9 @@ class _Run:
                 input_tokens=self._tokens,
                 output_tokens=10,
                 cached_tokens=0,
+                cache_write_tokens=0,
                 conversation_tokens=self._tokens,
+                context_window=WINDOW,
                 cost_usd=0.0,
             )
         )

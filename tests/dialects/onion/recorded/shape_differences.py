@@ -67,6 +67,20 @@ def trace_without_sessions(name: str, entries: list[Entry]) -> list[Entry]:
     return each(entries, change)
 
 
+def with_mode(name: str, entries: list[Entry]) -> list[Entry]:
+    """A session always says its mode: the one that holds, and no client's word for it."""
+    modes: dict[str, str] = {}
+
+    def change(frame: Frame) -> None:
+        session = str(frame.get("session_id"))
+        if frame.get("type") == "mode_changed":
+            modes[session] = frame["mode"]
+        if "session" in frame and "messages" in session_of(frame):
+            frame["session"]["mode"] = modes.get(session, "safe")
+
+    return each(entries, change)
+
+
 def own_arguments(name: str, entries: list[Entry]) -> list[Entry]:
     """What the model gave, and no more."""
 
