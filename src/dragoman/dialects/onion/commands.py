@@ -21,6 +21,7 @@ from .asking import Ask, WireKind
 from .errors import NOT_CONNECTED, PROMPT_REQUIRED, stale
 from .merging import BadClaim, Claim, read_claim
 from .sessions import DIALECT, Joined
+from .view import Place
 from .words import OUR_MODES
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ class Commands:
         joined = await self._dialect.sessions.join(caller, message.session_id, claim)
         view = joined.view
         place = view.resumes_at(message.last_msg_id, joined.principal.id)
-        cursor = self._cursor(joined, place)
-        forwarder = self._dialect.forwarder(self._link, joined, cursor)
-        if not view.knows(cursor):
+        start = self._start(joined, place)
+        forwarder = self._dialect.forwarder(self._link, joined, start)
+        if not view.knows(start.cursor):
             await forwarder.prepare()
         self._caller = caller
         self._link.let_in()
-        self._link.show(joined, forwarder, _connected(joined, before_turn=cursor < view.seq and place is None))
-        self._put_again(joined, cursor, seen=place is not None)
+        self._link.show(joined, forwarder, _connected(joined, before_turn=start.cursor < view.seq and place is None))
+        self._put_again(joined, start.cursor, seen=place is not None)
         self._dialect.console.connected(
             caller.identity,
             joined.wire_id,
@@ -105,17 +106,17 @@ class Commands:
                 shown.forwarder.again(seq, said)
         self._link.wake()
 
-    def _cursor(self, joined: Joined, place: int | None) -> int:
+    def _start(self, joined: Joined, place: Place | None) -> Place:
         """Where in the log to begin: in a turn that runs, or that a lost server cut off; else where it is now."""
         view, last = joined.view, joined.view.last
         if last is None:
-            return view.seq
+            return Place(view.seq)
         if view.running:
-            return last.began - 1 if place is None else place
+            return Place(last.began - 1) if place is None else place
         interrupted = last.end is not None and last.end.outcome == "interrupted"
         if place is not None and interrupted and "replay_interrupted" in self._dialect.settings.tolerate:
             return place
-        return view.seq
+        return Place(view.seq)
 
     async def _onboard(self, message: asked.OnboardSubmit) -> None:
         trust, gated = self._dialect.trust, self._gated

@@ -29,6 +29,7 @@ from .results import Results, Shown
 from .routes import About, Host, Skill, make_routes
 from .sessions import Joined, Sessions
 from .settings import OnionSettings
+from .view import Place
 
 TokenCheck = Callable[[str | None], bool]
 
@@ -119,12 +120,12 @@ class OnionDialect:
 
     # For links
 
-    def forwarder(self, link: OnionLink, joined: Joined, cursor: int) -> Forwarder:
+    def forwarder(self, link: OnionLink, joined: Joined, start: Place) -> Forwarder:
         """A reading of this session for this link."""
         return Forwarder(
             joined.view,
             joined.wire_id,
-            cursor,
+            start,
             joined.principal,
             tolerate=self.settings.tolerate,
             tasks=self.tasks,

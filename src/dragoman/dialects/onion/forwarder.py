@@ -18,7 +18,7 @@ from dragoman.hub.tasks import TaskOwner
 from . import messages as wire
 from .asking import Ask
 from .projection import WITHDRAWN, Projection, Said
-from .view import SessionView
+from .view import Place, SessionView
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Forwarder:
         self,
         view: SessionView,
         wire_id: str,
-        cursor: int,
+        start: Place,
         principal: Principal,
         *,
         tolerate: Sequence[str],
@@ -49,7 +49,8 @@ class Forwarder:
     ) -> None:
         self.view = view
         self.wire_id = wire_id
-        self.cursor = cursor
+        self.cursor = start.cursor
+        self._skip = start.skip
         self._name = msgspec.json.encode(wire_id)
         self._approves = Right.APPROVE in principal.rights
         self._hidden = frozenset(_TOLERANCES) - frozenset(tolerate)
@@ -60,7 +61,7 @@ class Forwarder:
         self._own: Projection | None = None
         self._remaking = False
         self._waiting: deque[Outgoing] = deque()
-        self._events = EventSource(view.session, cursor, tasks=tasks, wake=wake)
+        self._events = EventSource(view.session, start.cursor, tasks=tasks, wake=wake)
 
     @property
     def gone(self) -> bool:
@@ -91,6 +92,7 @@ class Forwarder:
                 return None
             self._events.skip()
             self.cursor = event.seq
+            said, self._skip = said[self._skip :], 0
             self._waiting.extend(out for each in said for out in self._frames(event.seq, each))
         return self._waiting.popleft()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -66,6 +67,13 @@ class LastTurn(msgspec.Struct, frozen=True):
     end: Ended | None = None
 
 
+class Place(NamedTuple):
+    """Where to go on: behind this place in the log, without the first ``skip`` of what the next event says."""
+
+    cursor: int
+    skip: int = 0
+
+
 class Departed(msgspec.Struct, frozen=True):
     """A link that is gone: up to where it was shown the log, and up to where its client had proved to have got it."""
 
@@ -100,8 +108,8 @@ class SessionView:
         self._kept_from = 1
         """The first event from which on what was said is known."""
         self._asks: OrderedDict[str, Said] = OrderedDict()
-        self._places: dict[str, int] = {}
-        """Where the events of the newest turn stand whose ids do not say so."""
+        self._places: dict[str, tuple[int, int]] = {}
+        """Where the events of the newest turn stand whose ids do not say so, and as which (from 1) of those there."""
         self._seconds: dict[str, int] = {}
         """Where those of the newest turn stand that are the second with their id."""
 
@@ -123,8 +131,8 @@ class SessionView:
         self.seq = event.seq
         said = self._projection.project(event)
         self.conversation.take(event, [each.body for each in said if each.traced])
-        for each in said:
-            self._note(event.seq, each)
+        for count, each in enumerate(said, 1):
+            self._note(event.seq, count, each)
         if said and not isinstance(event.fact, PartDelta):
             self._keep(event.seq, tuple(said))
 
@@ -134,13 +142,13 @@ class SessionView:
         self._places.clear()
         self._seconds.clear()
 
-    def _note(self, seq: int, said: Said) -> None:
+    def _note(self, seq: int, count: int, said: Said) -> None:
         if said.ask is not None:
             self._asks[said.id] = said
             while len(self._asks) > _ASKS:
                 self._asks.popitem(last=False)
-        if said.id and not said.id.startswith(_PREFIX):
-            self._places[said.id] = seq
+        if said.id and (count > 1 or not said.id.startswith(_PREFIX)):
+            self._places[said.id] = (seq, count)
         if said.second:
             self._seconds[said.id] = seq
         if said.ended is not None:
@@ -200,28 +208,23 @@ class SessionView:
             return None
         return self._said.get(event.seq, NOTHING)
 
-    def place(self, event_id: str | None) -> int | None:
-        """Where in the newest turn the event with this id stands; None when it does not."""
-        if event_id is None or self.last is None:
-            return None
-        seq = self._places.get(event_id) or _place_in(event_id)
-        if seq is None or not self.last.began <= seq <= (self.last.ended or self.seq):
-            return None
-        return seq
-
-    def resumes_at(self, event_id: str | None, principal: str) -> int | None:
-        """The cursor for a client that was shown the event with this id last; None when that is none of the newest
-        turn.
+    def resumes_at(self, event_id: str | None, principal: str) -> Place | None:
+        """Where a client goes on that was shown the event with this id last; None when that is none of the newest turn.
 
         Of two events with one id it may have got only the first. It has got the second one if every link of it that
         broke since had proved that.
         """
-        place = self.place(event_id)
-        second = self._seconds.get(event_id or "")
-        if place is None or second is None or second <= place:
-            return place
-        broken = [link for link in self.departed if link.principal == principal and link.shown >= place]
-        return second if broken and all(link.proved >= second for link in broken) else place
+        last = self.last
+        if event_id is None or last is None:
+            return None
+        seq, behind = self._places.get(event_id, (_place_in(event_id), 0))
+        if seq is None or not last.began <= seq <= (last.ended or self.seq):
+            return None
+        second = self._seconds.get(event_id, seq)
+        broken = [link for link in self.departed if link.principal == principal and link.shown >= seq]
+        if second > seq and broken and all(link.proved >= second for link in broken):
+            return Place(second)
+        return Place(seq - 1, behind) if behind else Place(seq)
 
     async def before(self, cursor: int) -> Projection:
         """A projection of its own that has taken in the log up to ``cursor``. Raises ``Gone``."""
