@@ -49,10 +49,30 @@ class Commands:
         """Do what this asks. Raises what the hub refuses."""
         handler = _HANDLERS[type(message)]
         try:
+            if isinstance(message, _NEEDS_STANDING):
+                self._check_standing()
             await handler(self, message)
         except (BadClaim, Refused) as problem:
             self._dialect.console.refused(_NAMES.get(type(message), "message"), str(problem))
             self._link.say(wire.Error(message=str(problem)))
+
+    def recheck(self) -> None:
+        """The lists changed: somebody who is not let in any more is shown nothing more."""
+        try:
+            self._check_standing()
+        except Refused as problem:
+            self._caller = None
+            self._link.dismiss(wire.Error(message=str(problem)))
+
+    def _check_standing(self) -> None:
+        """Whether whoever was let in still is, and may do what they could: that can change (design §7).
+
+        Raises ``Refused``.
+        """
+        if self._caller is None or self._link.shown is None:
+            return
+        self._dialect.trust.recheck(self._caller)
+        self._link.shown.joined.principal = self._dialect.sessions.principal(self._caller, self._link.shown.joined)
 
     # Who it is
 
@@ -143,6 +163,7 @@ class Commands:
             name: value for name in wire.AdminResult.__struct_fields__ if (value := getattr(outcome, name)) is not None
         }
         self._link.say(wire.AdminResult(**given))
+        self._dialect.recheck()
 
     # Prompts
 
@@ -370,6 +391,9 @@ _HANDLERS: dict[type[asked.ClientMessage], Callable[[Commands, Any], Awaitable[N
     asked.OnboardSubmit: Commands._onboard,
     asked.Admin: Commands._admin,
 }
+
+_NEEDS_STANDING = (asked.Input, asked.Response, asked.ModeChange, asked.Interrupt)
+"""What somebody may do only as long as they are let in."""
 
 _NAMES: dict[type[asked.ClientMessage], str] = {
     asked.Connect: "CONNECT",

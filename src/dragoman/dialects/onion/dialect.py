@@ -133,6 +133,11 @@ class OnionDialect:
             wake=link.wake,
         )
 
+    def recheck(self) -> None:
+        """The lists changed: whoever is not let in any more is shown nothing more."""
+        for link in tuple(self._links):
+            link.recheck()
+
     def failed(self, link: OnionLink, why: str) -> None:
         """A link tells of a failed turn; the console has one line of it."""
         if link.shown is None:

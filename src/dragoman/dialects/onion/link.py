@@ -148,6 +148,15 @@ class OnionLink:
         self._dialect.sessions.entered(joined.view)
         self.say(connected)
 
+    def dismiss(self, why: wire.Error) -> None:
+        """Show nothing more; only another CONNECT helps."""
+        self._leave()
+        self.say(why)
+
+    def recheck(self) -> None:
+        """Whether the client is still let in: the lists changed."""
+        self._commands.recheck()
+
     # Out
 
     def _told(self) -> bytes | None:

@@ -39,8 +39,8 @@ SWEEP_SHARE = 10
 MakeSession = Callable[[Principal], Awaitable[Session]]
 
 
-class Joined(msgspec.Struct, frozen=True):
-    """What a CONNECT came to. ``principal`` may see this session alone."""
+class Joined(msgspec.Struct):
+    """What a CONNECT came to. ``principal`` may see this session alone; what they may do there can change."""
 
     session: Session
     wire_id: str
@@ -80,12 +80,13 @@ class Sessions:
 
     # For links and requests
 
-    def principal(self, caller: Caller) -> Principal:
-        """Who the caller is to the hub, before they are narrowed to one session."""
+    def principal(self, caller: Caller, joined: Joined | None = None) -> Principal:
+        """Who the caller is to the hub: for the session they have joined, else before they are narrowed to one."""
         rights = {Right.READ, Right.WRITE}
         if self._trust.may_approve(caller):
             rights.add(Right.APPROVE)
-        return Principal(ANONYMOUS if caller.identity is None else f"{DIALECT}:{caller.identity}", frozenset(rights))
+        name = ANONYMOUS if caller.identity is None else f"{DIALECT}:{caller.identity}"
+        return Principal(name, frozenset(rights), frozenset({joined.session.id}) if joined is not None else None)
 
     async def join(self, caller: Caller, wire_id: str | None, claim: Claim | None) -> Joined:
         """The session that a caller means, made when there is none. A claimed history is taken in where it is newer.
