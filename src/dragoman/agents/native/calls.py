@@ -27,10 +27,11 @@ from dragoman.hub.events import (
 from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.turns import TurnContext
 
+from .batch import Batch
 from .history import MODEL_TEXT, as_text
 from .path_guard import PathBlocked, PathGuard, PathInvalid
 from .permissions import Verdict
-from .permits import Permits
+from .permits import Asking, Permits
 from .providers.error_answers import DEEPEST, nests_deeper
 from .providers.port import CallMade
 from .settings import NativeSettings
@@ -103,8 +104,16 @@ class CallRunner:
         """Whether the tool of this name was found at run time."""
         return isinstance(self._tools.get(tool), FoundTool)
 
-    def called(self, made: CallMade, caller: Caller = OWN, *, tools: Collection[str]) -> _Call:
-        """Record that the call was made; ``run`` follows. ``tools`` are the names that the model was offered."""
+    @property
+    def broken_off(self) -> bool:
+        """Whether a person refused all that the turn does: no call begins any more, and none should be made."""
+        return self._permits.broken_off
+
+    def called(self, made: CallMade, caller: Caller = OWN, *, tools: Collection[str], batch: Batch) -> _Call:
+        """Record that the call was made; ``run`` follows. ``tools`` are the names that the model was offered.
+
+        ``batch`` are the calls of the same answer.
+        """
         tool = self._tools.get(made.tool) if made.tool in tools else None
         given, invalid = _decoded(tool, made)
         self._turn.record(
@@ -121,7 +130,8 @@ class CallRunner:
                 provider_metadata=made.metadata,
             )
         )
-        return _Call(made, caller, tool, given, invalid)
+        batch.add(made)
+        return _Call(made, caller, tool, given, invalid, batch)
 
     def refused(self, call: _Call) -> bool:
         """Whether a recorded call cannot be run at all. If so, it has its end now."""
@@ -157,10 +167,12 @@ class CallRunner:
             return self._ended(made, "error", problem=call.invalid)
         assert call.tool is not None
         try:
+            self._permits.check_goes_on()
             result = await call.tool.run(call.given, _Context(self, call, self._permits))
         except ToolDenied as denied:
             problem = Problem(code="denied", message=str(denied), source="permissions")
-            return self._ended(made, "denied", output=denied.output, problem=problem)
+            told: dict[str, Json] = {} if denied.told is None else {MODEL_TEXT: denied.told}
+            return self._ended(made, "denied", output=denied.output, problem=problem, detail=told)
         except Exception as failure:  # noqa: BLE001  whatever it is, the call has a result and the turn goes on
             return self._ended(made, "error", problem=self._problem(made, failure))
         detail = result.detail if result.text is None else {**result.detail, MODEL_TEXT: result.text}
@@ -205,6 +217,7 @@ class _Call(msgspec.Struct, frozen=True):
     tool: Tool | FoundTool | None
     given: Any
     invalid: Problem | None
+    batch: Batch
 
 
 class _Context:
@@ -220,6 +233,8 @@ class _Context:
         self.subagent = call.caller.subagent
         self._tool = call.made.tool
         self._permits = permits
+        self._batch = call.batch
+        self._described = _description(call.made)
 
     def record(self, fact: AnyFact) -> None:
         self.runner.turn.record(fact)
@@ -230,14 +245,18 @@ class _Context:
             self.record(ToolProgressed(call=self.call, output=output, turn=self.turn))
             await self.runner.turn.recorded()
 
+    @property
+    def _asking(self) -> Asking:
+        return Asking(self.call, self.subagent, self._described, lambda: self._batch.behind(self.call))
+
     async def permit_command(self, command: str, verdict: Verdict) -> None:
-        await self._permits.command(command, verdict, call=self.call, subagent=self.subagent)
+        await self._permits.command(command, verdict, self._asking)
 
     async def permit_edit(self, path: str, given: Json) -> None:
-        await self._permits.edit(path, given, tool=self._tool, call=self.call, subagent=self.subagent)
+        await self._permits.edit(path, given, self._asking, tool=self._tool)
 
     async def permit_foreign(self, wanted: ForeignCall) -> None:
-        await self._permits.foreign(wanted, call=self.call, subagent=self.subagent)
+        await self._permits.foreign(wanted, self._asking)
 
     async def ask(self, question: str, options: Sequence[str]) -> str:
         opened = DecisionOpened(
@@ -252,6 +271,7 @@ class _Context:
         try:
             answer = await self.runner.turn.decide(opened)
         except DecisionClosed as closed:
+            self._permits.check_goes_on()
             raise ToolFailed("Nobody answered.") from closed
         except HubError as problem:
             raise ToolFailed(f"Nobody could be asked: {problem}") from problem
@@ -288,6 +308,13 @@ def shown_input(arguments: str) -> Json:
     except NOT_JSON:
         return arguments
     return arguments if nests_deeper(value, DEEPEST) else value
+
+
+def _description(made: CallMade) -> str | None:
+    """An argument of this name. No tool of ours asks for it, but models are used to say it of their commands."""
+    given = shown_input(made.arguments)
+    said = given.get("description") if isinstance(given, dict) else None
+    return said if isinstance(said, str) else None
 
 
 def _words(failed: OSError) -> str:

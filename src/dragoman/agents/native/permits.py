@@ -16,6 +16,10 @@ The mode is read anew for every call, so a change counts at once.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
 from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import HubError
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
@@ -23,6 +27,7 @@ from dragoman.hub.turns import TurnContext
 
 from .modes import Mode, mode_of
 from .permissions import Reason, Verdict
+from .rejections import BROKEN_OFF, REJECTED_CALL, denied, is_hard
 from .tools.tool import ForeignCall, ToolDenied
 
 COMMANDS, EDITS = "bash", "edit"
@@ -30,9 +35,8 @@ COMMANDS, EDITS = "bash", "edit"
 
 _GITS_OWN = frozenset((".git", ".gitmodules"))
 
-_REJECTED = "User rejected this command."
-_REJECTED_FOREIGN = "User rejected this call."
-UNANSWERED = "Nobody answered whether this may be done, so it was not."
+DESCRIPTION_CHARS = 1000
+"""Characters of what a model says of its command that a person is shown."""
 
 MORE_COMMANDS = (
     Option("Yes, and this command for the rest of the session", "session"),
@@ -48,26 +52,49 @@ _SUBAGENT = "A sub-agent may only run commands that need no approval."
 _SUBAGENT_FOREIGN = "A sub-agent may only call tools that need no approval."
 
 
+async def _nothing() -> list[Json]:
+    return []
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """Which call wants something: its id, the kind of sub-agent that makes it, if one does.
+
+    ``description`` is what stands so among its arguments: of a command, what the model says of it. ``behind`` gives the
+    calls that the model made behind it, once somebody is to be asked.
+    """
+
+    call: str
+    subagent: str | None = None
+    description: str | None = None
+    behind: Callable[[], Awaitable[list[Json]]] = _nothing
+
+
 class Permits:
     """One turn's permissions."""
 
     def __init__(self, turn: TurnContext, default_mode: str) -> None:
         self._turn = turn
         self._default_mode = default_mode
+        self._broken_off = False
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether a person refused all that the turn does: nothing more may begin."""
+        return self._broken_off
 
     @property
     def mode(self) -> Mode:
         """The session's mode now."""
         return mode_of(self._turn.session, self._default_mode)
 
-    async def command(self, command: str, verdict: Verdict, *, call: str, subagent: str | None) -> None:
+    async def command(self, command: str, verdict: Verdict, asking: Asking) -> None:
         """Return once this command may run. Raises ``ToolDenied``."""
         mode = self.mode
         if mode == "all" or verdict.approved:
             return
         if mode == "plan":
             raise ToolDenied(_PLAN, _refused(_PLAN))
-        if subagent is not None:
+        if asking.subagent is not None:
             raise ToolDenied(_SUBAGENT, _refused(_SUBAGENT))
         exact = f"bash({command})"
         if self._granted(exact) or (self._granted(COMMANDS) and not verdict.dangerous):
@@ -76,19 +103,20 @@ class Permits:
             permission_decision(
                 self._turn,
                 command,
-                call=call,
+                call=asking.call,
                 tool="bash",
                 given={"command": command},
                 wider=MORE_COMMANDS,
                 dangerous=verdict.dangerous,
                 reason=verdict.reason,
-                detail={"grant": exact},
+                detail={"grant": exact, **await _shown(asking, asking.description)},
             )
         )
         if not accepted(answer):
-            raise ToolDenied(refusal(answer), _refused(refusal(answer)))
+            refused = denied(answer)
+            raise ToolDenied(str(refused), _refused(str(refused)), told=refused.told)
 
-    async def edit(self, path: str, given: Json, *, tool: str, call: str, subagent: str | None) -> None:
+    async def edit(self, path: str, given: Json, asking: Asking, *, tool: str) -> None:
         """Return once this file may be changed. Raises ``ToolDenied``."""
         mode = self.mode
         if mode == "plan":
@@ -102,18 +130,22 @@ class Permits:
             permission_decision(
                 self._turn,
                 f"{tool} {path}",
-                call=call,
+                call=asking.call,
                 tool=tool,
                 given=given,
                 wider=(Option(more, "session"),),
                 dangerous=steers,
-                detail={"grant": grant, **({"subagent": subagent} if subagent else {})},
+                detail={
+                    "grant": grant,
+                    **({"subagent": asking.subagent} if asking.subagent else {}),
+                    **await _shown(asking),
+                },
             )
         )
         if not accepted(answer):
-            raise ToolDenied(refusal(answer))
+            raise denied(answer)
 
-    async def foreign(self, wanted: ForeignCall, *, call: str, subagent: str | None) -> None:
+    async def foreign(self, wanted: ForeignCall, asking: Asking) -> None:
         """Return once this call may be made. Raises ``ToolDenied``."""
         mode = self.mode
         if mode == "all":
@@ -124,36 +156,61 @@ class Permits:
             raise ToolDenied(_PLAN_FOREIGN)
         if wanted.trusted or self._granted(wanted.grant) or self._granted(wanted.rule):
             return
-        if subagent is not None:
+        if asking.subagent is not None:
             raise ToolDenied(_SUBAGENT_FOREIGN)
         answer = await self.ask(
             permission_decision(
                 self._turn,
                 wanted.text,
-                call=call,
+                call=asking.call,
                 tool=wanted.tool,
                 given=wanted.given,
                 wider=(
                     Option("Yes, and this tool for the rest of the session", "session"),
                     Option(f"Yes, and every tool of {wanted.owner}", f"rule:{wanted.rule}"),
                 ),
-                detail={"grant": wanted.grant},
+                detail={"grant": wanted.grant, **await _shown(asking)},
             )
         )
         if not accepted(answer):
-            raise ToolDenied(refusal(answer, _REJECTED_FOREIGN))
+            raise denied(answer, REJECTED_CALL)
 
     async def ask(self, opened: DecisionOpened) -> Answer | None:
-        """The answer; None when nobody will give one. Raises ``ToolDenied`` where nobody can be asked."""
+        """The answer; None when nobody will give one. Raises ``ToolDenied`` where nobody can be asked, or need be."""
+        self.check_goes_on()
         try:
-            return await self._turn.decide(opened)
+            answer = await self._turn.decide(opened)
         except DecisionClosed:
-            return None
+            answer = None
         except HubError as problem:
             raise ToolDenied(f"Nobody could be asked: {problem}") from problem
+        self.check_goes_on()
+        if opened.kind == "permission" and is_hard(answer):
+            self._break_off()
+        return answer
+
+    def check_goes_on(self) -> None:
+        """Raise ``ToolDenied`` once the person has refused all that the turn does."""
+        if self._broken_off:
+            raise ToolDenied(BROKEN_OFF)
+
+    def _break_off(self) -> None:
+        """Nothing more begins, and nobody is asked any more: what waits for an answer has not begun either."""
+        self._broken_off = True
+        session = self._turn.session
+        for other in list(session.state.decisions.values()):
+            if other.turn == self._turn.turn:
+                session.cancel_decision(other.decision, "rejected")
 
     def _granted(self, grant: str) -> bool:
         return grant in self._turn.session.state.grants
+
+
+async def _shown(asking: Asking, description: str | None = None) -> Mapping[str, Json]:
+    """What a person is shown beside what is asked: what the model says of it, and the calls behind it."""
+    said = description[:DESCRIPTION_CHARS] if description else None
+    shown: dict[str, Json] = {"description": said, "batch": await asking.behind()}
+    return {name: value for name, value in shown.items() if value}
 
 
 def permission_decision(
@@ -192,15 +249,6 @@ def steers_git(path: str) -> bool:
 def accepted(answer: Answer | None) -> bool:
     """Whether a person permits it."""
     return answer is not None and bool(answer.accept)
-
-
-def refusal(answer: Answer | None, rejected: str = _REJECTED) -> str:
-    """What the model is told of a refusal; with what the person wants instead, if they said so."""
-    if answer is None:
-        return UNANSWERED
-    if not answer.text:
-        return rejected
-    return f"{rejected} They said: {answer.text}"
 
 
 def _refused(why: str) -> Json:

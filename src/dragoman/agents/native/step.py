@@ -33,6 +33,7 @@ from dragoman.hub.events.stream import PartKind
 from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.turns import TurnContext
 
+from .batch import Batch
 from .calls import CallRunner, Done, shown_input
 from .model_call import Answer, call_model, whole
 from .providers.conversation import ModelRequest
@@ -48,6 +49,7 @@ from .providers.port import (
     RawReceived,
     StreamEvent,
 )
+from .rejections import BROKEN_OFF
 from .usage import Meter
 
 BACKLOG = 512
@@ -92,6 +94,7 @@ class StepRunner:
         self._client_tools: frozenset[str] = frozenset()
         self._running: list[asyncio.Task[Done]] = []
         self._client_calls: list[CallMade] = []
+        self._batch = Batch()
 
     async def run(self, reached: Reached, request: ModelRequest, client_tools: Sequence[str]) -> Answer:
         """The step to its end, with every result in. Raises ``ProviderFailed``."""
@@ -106,8 +109,11 @@ class StepRunner:
         try:
             async with asyncio.TaskGroup() as self._tools:
                 failure = await self._stream(reached, request)
+                self._batch.complete()
                 if failure is not None:
                     self._stop_tools()
+                elif self._client_calls and self._calls.broken_off:
+                    self._refuse_client_calls()
                 elif self._client_calls:
                     await self._run_client_calls()
         except BaseException:
@@ -149,6 +155,25 @@ class StepRunner:
         ]
         seconds = self._calls.place.settings.tools.client_seconds
         await self._turn.session.call_client_tools(self._turn, calls, seconds)
+
+    def _refuse_client_calls(self) -> None:
+        """The person refused another call, and with it whatever had not begun."""
+        turn = self._turn.turn
+        for made in self._client_calls:
+            given = shown_input(made.arguments)
+            self._turn.record(ToolCalled(call=made.call, tool=made.tool, input=given, turn=turn, executor="client"))
+            problem = Problem(code="denied", message=BROKEN_OFF, source="permissions")
+            self._turn.record(
+                ToolEnded(
+                    call=made.call,
+                    tool=made.tool,
+                    status="denied",
+                    output=BROKEN_OFF,
+                    problem=problem,
+                    turn=turn,
+                    duration_ms=0,
+                )
+            )
 
     # What the stream says
 
@@ -218,8 +243,9 @@ class StepRunner:
         self._answer.take(event)
         if event.tool in self._client_tools:
             self._client_calls.append(event)
+            self._batch.add(event)
         else:
-            recorded = self._calls.called(event, tools=self._offered)
+            recorded = self._calls.called(event, tools=self._offered, batch=self._batch)
             if not self._calls.refused(recorded):
                 self._running.append(self._tools.create_task(self._calls.run(recorded), name=f"tool:{call}"))
 

@@ -13,6 +13,7 @@ import msgspec
 
 from dragoman.hub.events import LogWritten, SubagentEnded, SubagentStarted
 
+from .batch import Batch
 from .briefing import Briefings
 from .calls import Caller, CallRunner, Done, shown_input
 from .history import speakable
@@ -95,6 +96,8 @@ class _Run:
             if not answer.calls:
                 return said
             await self._run_calls(answer)
+            if self._owner.calls.broken_off:
+                return said
         line = f"a sub-agent ended after {self._steps} steps, its limit (native.turn.subagent_steps)"
         self._context.record(LogWritten(line=line, level="warning", turn=self._turn.turn))
         return said
@@ -128,10 +131,13 @@ class _Run:
         """Run them all, and add the answer with its results, in the order of its calls, to the conversation."""
         runner, offered, caller = self._owner.calls, self._offered(), Caller(self._context.call, self._type)
         renamed = {made.call: msgspec.structs.replace(made, call=self._unique(made.call)) for made in answer.calls}
+        batch = Batch()
         async with asyncio.TaskGroup() as group:
             running = [
-                group.create_task(runner.run(runner.called(made, caller, tools=offered))) for made in renamed.values()
+                group.create_task(runner.run(runner.called(made, caller, tools=offered, batch=batch)))
+                for made in renamed.values()
             ]
+            batch.complete()
         self._messages.append(_renamed(answer.message, renamed))
         self._messages += [_result(task.result()) for task in running]
 

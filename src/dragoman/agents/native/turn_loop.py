@@ -27,6 +27,7 @@ from .pictures import Gallery, refuses_pictures
 from .prompt import system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
+from .rejections import WHAT_NEXT
 from .settings import NativeSettings
 from .step import Reached, StepRunner, problem_of
 from .tokens import count_messages, count_request, most_in_messages, most_in_text
@@ -94,6 +95,8 @@ class TurnLoop:
             self._turn.take_steering()
             await self._tools.refresh(self._turn)
             answer = await self._step(number)
+            if self._calls.broken_off:
+                return WHAT_NEXT
             text = answer.text or None
             if not answer.calls and not self._steered():
                 return text

@@ -14,7 +14,8 @@ from typing import Any
 
 from dragoman.agents.native.calls import Place
 from dragoman.agents.native.permissions import Reason, Verdict, classify
-from dragoman.agents.native.permits import UNANSWERED, Permits, accepted, permission_decision, refusal
+from dragoman.agents.native.permits import Asking, Permits, accepted, permission_decision
+from dragoman.agents.native.rejections import UNANSWERED, denied
 from dragoman.agents.native.tools.tool import ToolDenied
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
 from dragoman.hub.real_path import real_path
@@ -38,13 +39,13 @@ class Approvals:
             verdict = Verdict(Reason.DANGEROUS)
         elif verdict.approved:
             verdict = Verdict(Reason.REVIEW)
-        await self._permits.command(command, verdict, call=call, subagent=None)
+        await self._permits.command(command, verdict, Asking(call))
 
     async def edit(self, path: str, given: Json, *, tool: str, call: str) -> None:
         """A file that the program would change. Outside the session's folder every one is asked about."""
         inside = await asyncio.to_thread(self._inside, path)
         if inside is not None:
-            await self._permits.edit(inside, given, tool=tool, call=call, subagent=None)
+            await self._permits.edit(inside, given, Asking(call), tool=tool)
             return
         if self._permits.mode == "plan":
             raise ToolDenied(PLANNING)
@@ -63,7 +64,7 @@ class Approvals:
             )
         )
         if not accepted(answer):
-            raise ToolDenied(refusal(answer))
+            raise denied(answer)
 
     async def ask(self, opened: DecisionOpened) -> Answer:
         """The answer to a decision of the program's; ``ToolDenied`` where nobody gives one."""

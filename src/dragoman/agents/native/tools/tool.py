@@ -31,11 +31,15 @@ class ToolFailed(Exception):
 
 
 class ToolDenied(Exception):
-    """A person, or the session's mode, did not allow it. ``output`` is the result that the model gets instead."""
+    """A person, or the session's mode, did not allow it. ``output`` is the result instead, and what the model is told.
 
-    def __init__(self, message: str, output: Json = None) -> None:
+    ``told`` is what it is told where that is more.
+    """
+
+    def __init__(self, message: str, output: Json = None, *, told: str | None = None) -> None:
         super().__init__(message)
         self.output = output if output is not None else message
+        self.told = told
 
 
 class Result(msgspec.Struct, frozen=True):
