@@ -245,6 +245,11 @@ def permitted(answer: Answer, **asked: Any) -> list[str]:
         (Answer(scope="session"), {}, []),
         (Answer(accept=True, scope="session"), {"detail": {}}, []),
         (Answer(accept=True, scope="session"), {"detail": {"grant": 7}}, []),
+        (Answer(accept=True, scope="session"), {"detail": {"grant": "this", "tool_grant": "all"}}, ["this"]),
+        (Answer(accept=True, scope="tool"), {"detail": {"grant": "this", "tool_grant": "all"}}, ["all"]),
+        (Answer(accept=True, scope="tool"), {"detail": {"grant": "this"}}, ["this"]),
+        (Answer(accept=True, scope="tool"), {"detail": {}}, []),
+        (Answer(accept=False, scope="tool"), {"detail": {"tool_grant": "all"}}, []),
         (Answer(accept=True, scope="session"), {"kind": "plan"}, []),
     ],
 )

@@ -349,12 +349,14 @@ def granted(opened: DecisionOpened, fact: DecisionResolved) -> str | None:
     """What a permission, given for more than this once, permits from now on; None where it does not.
 
     A rule is the answer's own ``scope``. For the scope ``session`` it is what the agent named as ``detail["grant"]``
-    when it asked.
+    when it asked; for ``tool`` it is ``detail["tool_grant"]``, where that is more.
     """
     answer = fact.answer
     if opened.kind != "permission" or answer is None or not answer.accept or answer.scope in (None, "", "once"):
         return None
-    grant = opened.detail.get("grant") if answer.scope == "session" else answer.scope
+    named = {"session": opened.detail.get("grant")}
+    named["tool"] = opened.detail.get("tool_grant", named["session"])
+    grant = named.get(answer.scope, answer.scope)
     return grant if isinstance(grant, str) else None
 
 

@@ -302,10 +302,11 @@ async def test_the_calls_behind_it_are_shown_with_a_permission(hub: NativeHub) -
     read = {"tool": "read", "arguments": '{"filePath": "x"}'}
     assert first.detail == {
         "grant": "bash(touch a)",
+        "tool_grant": "bash:all",
         "description": "make a",
         "batch": [{"tool": "bash", "arguments": '{"command":"touch b"}'}, read],
     }
-    assert second.detail == {"grant": "bash(touch b)", "batch": [read]}
+    assert second.detail == {"grant": "bash(touch b)", "tool_grant": "bash:all", "batch": [read]}
     for opened in (first, second):
         await session.answer(LOCAL, opened.decision, Answer(accept=True), via="test")
     await settled(session)

@@ -387,6 +387,40 @@ async def test_a_grant_for_all_commands_leaves_out_dangerous_ones(hub: NativeHub
     await settled(session)
 
 
+async def test_a_yes_to_the_tool_permits_every_command_of_the_session(hub: NativeHub, tmp_path: Path) -> None:
+    """Dangerous ones too, also after a restart; no edits, and nothing in another session."""
+    session = await hub.session()
+    await hub.submit(session, script('call bash {"command": "touch made"}'))
+    await session.answer(LOCAL, (await asked(session)).decision, Answer(accept=True, scope="tool"), via="test")
+    await settled(session)
+    await hub.restart()
+    session = await hub.get(session)
+    facts = await hub.turn(session, script('call bash {"command": "rm -rf made"}', 'call bash {"command": "touch b"}'))
+    assert not of(facts, DecisionOpened)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    await hub.submit(session, script('call write {"filePath": "x", "content": "y"}'))
+    await session.answer(LOCAL, (await asked(session)).decision, Answer(accept=False), via="test")
+    await settled(session)
+    other = await hub.session()
+    await hub.submit(other, script('call bash {"command": "touch c"}'))
+    await session.close("test")
+    await other.answer(LOCAL, (await asked(other)).decision, Answer(accept=False), via="test")
+    await settled(other)
+
+
+async def test_a_yes_to_a_tool_for_edits_leaves_out_what_steers_git(hub: NativeHub, tmp_path: Path) -> None:
+    session = await hub.session()
+    await hub.submit(session, script('call write {"filePath": "x", "content": "y"}'))
+    await session.answer(LOCAL, (await asked(session)).decision, Answer(accept=True, scope="tool"), via="test")
+    await settled(session)
+    facts = await hub.turn(session, script('call write {"filePath": "z", "content": "y"}'))
+    assert not of(facts, DecisionOpened)
+    await hub.submit(session, script('call write {"filePath": ".gitmodules", "content": "y"}'))
+    await session.answer(LOCAL, (await asked(session)).decision, Answer(accept=False), via="test")
+    await settled(session)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x", "z"]
+
+
 @pytest.mark.parametrize(
     ("mode", "line", "asks", "status"),
     [

@@ -31,7 +31,10 @@ from .rejections import BROKEN_OFF, REJECTED_CALL, denied, is_hard
 from .tools.tool import ForeignCall, ToolDenied
 
 COMMANDS, EDITS = "bash", "edit"
-"""Grants that cover every command, and every edit."""
+"""Grants that cover every command that is not dangerous, and every edit."""
+
+ALL_COMMANDS = "bash:all"
+"""Covers dangerous ones too: a yes to the tool as such (scope ``tool``), which nobody is offered as an option."""
 
 _GITS_OWN = frozenset((".git", ".gitmodules"))
 
@@ -97,7 +100,7 @@ class Permits:
         if asking.subagent is not None:
             raise ToolDenied(_SUBAGENT, _refused(_SUBAGENT))
         exact = f"bash({command})"
-        if self._granted(exact) or (self._granted(COMMANDS) and not verdict.dangerous):
+        if self.commands_granted(exact, verdict):
             return
         answer = await self.ask(
             permission_decision(
@@ -109,7 +112,7 @@ class Permits:
                 wider=MORE_COMMANDS,
                 dangerous=verdict.dangerous,
                 reason=verdict.reason,
-                detail={"grant": exact, **await _shown(asking, asking.description)},
+                detail={"grant": exact, "tool_grant": ALL_COMMANDS, **await _shown(asking, asking.description)},
             )
         )
         if not accepted(answer):
@@ -201,6 +204,11 @@ class Permits:
         for other in list(session.state.decisions.values()):
             if other.turn == self._turn.turn:
                 session.cancel_decision(other.decision, "rejected")
+
+    def commands_granted(self, exact: str, verdict: Verdict) -> bool:
+        """Whether a person has permitted this very command, or commands such as this one."""
+        grants = self._turn.session.state.grants
+        return exact in grants or ALL_COMMANDS in grants or (COMMANDS in grants and not verdict.dangerous)
 
     def _granted(self, grant: str) -> bool:
         return grant in self._turn.session.state.grants

@@ -32,8 +32,9 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a human said. ``option`` counts from 1. ``answers`` holds one entry per question of a dialog.
 
-    ``scope`` widens a permission beyond this once (``session``, or a rule in the agent's own words). ``choices`` is an
-    answer that is a list. ``withheld`` marks the answer to a secret decision: it reached the agent, not the log.
+    ``scope`` widens a permission beyond this once (``session``: what the agent asked for; ``tool``: every call of the
+    tool that asks; or a rule in the agent's own words). ``choices`` is an answer that is a list. ``withheld`` marks the
+    answer to a secret decision: it reached the agent, not the log.
     """
 
     accept: bool | None = None

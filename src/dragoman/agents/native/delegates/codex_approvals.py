@@ -26,7 +26,7 @@ from dragoman.agents.native.calls import Place
 from dragoman.agents.native.path_guard import PathBlocked, PathInvalid
 from dragoman.agents.native.permissions import Reason, Verdict, classify
 from dragoman.agents.native.permits import (
-    COMMANDS,
+    ALL_COMMANDS,
     EDITS,
     MORE_COMMANDS,
     Permits,
@@ -107,7 +107,7 @@ class Approvals:
         if settled is not None:
             return _decision(settled)
         verdict = await asyncio.to_thread(classify, command, cwd, self._place.roots)
-        if self._granted(exact) or (self._granted(COMMANDS) and not verdict.dangerous):
+        if self._permits.commands_granted(exact, verdict):
             return _decision("accept")
         call, _ = self._calls.of(text_of(asked.params, "itemId"))
         answer = await self._ask(
@@ -121,7 +121,7 @@ class Approvals:
                 wider=MORE_COMMANDS,
                 dangerous=verdict.dangerous,
                 reason=_reason(verdict),
-                detail=_detail(asked, exact),
+                detail=_detail(asked, exact) | {"tool_grant": ALL_COMMANDS},
             ),
         )
         return self._decided(answer)
