@@ -1,0 +1,1 @@
+"""The onion dialect seen from outside."""

@@ -36,13 +36,9 @@ from dragoman.hub.events import (
 
 from .merging import Measure, measure_of, text_of
 from .messages import Mode
+from .projection import WHAT_NEXT
 from .transcript import Entry, Piece, Size, Transcript
-
-MODES: dict[str, Mode] = {"ask": "safe", "plan": "plan", "accept_edits": "accept_edits", "all": "ulw"}
-"""A session's ``mode`` in this protocol's words."""
-
-ASKED_BACK = "What would you like me to do?"
-"""The result of a turn that was cancelled (spec §6, INTERRUPT)."""
+from .words import mode_word, result_text
 
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
@@ -187,8 +183,7 @@ class Conversation:
 
     def _set_mode(self, settings: dict[str, Json]) -> None:
         if "mode" in settings:
-            mode = settings["mode"]
-            self._mode = MODES.get(mode, "safe") if isinstance(mode, str) else "safe"
+            self._mode = mode_word(settings["mode"])
 
     def _submitted(self, fact: PromptSubmitted, _: list[Entry]) -> bool:
         self._waiting[fact.prompt] = fact.text
@@ -245,7 +240,7 @@ class Conversation:
 
     def _ended(self, fact: ToolEnded, entries: list[Entry]) -> bool:
         shown = next((entry.result for entry in entries if entry.type == "tool_result"), None)
-        self._transcript.ended(fact.call, _result(fact) if shown is None else shown)
+        self._transcript.ended(fact.call, _encoder.encode(result_text(fact)) if shown is None else shown)
         if not self._in_step:
             # Nothing else says where one answer of a program ends and the next begins.
             self._transcript.close()
@@ -258,7 +253,7 @@ class Conversation:
         if fact.outcome == "completed":
             self._result = fact.result or ""
         elif fact.outcome == "cancelled":
-            self._result = ASKED_BACK
+            self._result = WHAT_NEXT
         return True
 
     def _reset(self, _fact: HistoryReset, _: list[Entry]) -> bool:
@@ -279,7 +274,7 @@ class Conversation:
         self._transcript.close()
         asked = sum(message.role == "user" for message in fact.messages)
         claimed = measure_of(fact.detail, asked=before.turn + asked)
-        if claimed <= self.measure:
+        if claimed < self.measure:
             return True
         self._turn, self._iteration = claimed.turn, claimed.iteration
         self._updated = claimed.updated if "updated" in fact.detail else self._now
@@ -296,7 +291,7 @@ class Conversation:
             for call in message.calls:
                 self._transcript.called(call.call, call.tool, call.input)
         elif message.role == "tool" and message.call is not None:
-            self._transcript.ended(message.call, _encoder.encode(text))
+            self._transcript.ended(message.call, _encoder.encode(text or _as_text(message.content)))
 
 
 def _of_subagent(fact: Fact) -> bool:
@@ -308,11 +303,9 @@ def _content(entries: list[Entry]) -> Piece | None:
     return next((entry.content for entry in entries if entry.type == "user_input"), None)
 
 
-def _result(fact: ToolEnded) -> bytes:
-    """A result that the trace does not tell of."""
-    if fact.output is None and fact.problem is not None:
-        return _encoder.encode(fact.problem.message)
-    return _encoder.encode(fact.output if isinstance(fact.output, str) else _encoder.encode(fact.output).decode())
+def _as_text(value: Json) -> str:
+    """A string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _encoder.encode(value).decode()
 
 
 _FOLDS: dict[type, Callable[[Conversation, Any, list[Entry]], bool]] = {
