@@ -23,7 +23,6 @@ from dragoman.hub.events import (
     TurnEnded,
     TurnStarted,
 )
-
 from dragoman.hub.events.tools import ToolStatus
 
 from .talking import Talk

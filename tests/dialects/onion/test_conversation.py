@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.onion import messages as wire
-from dragoman.dialects.onion.conversation import ASKED_BACK, Conversation
+from dragoman.dialects.onion.conversation import Conversation
 from dragoman.dialects.onion.merging import Measure
+from dragoman.dialects.onion.projection import WHAT_NEXT
 from dragoman.hub.events import (
     CheckpointTaken,
     Compacted,
@@ -298,7 +299,7 @@ def test_a_program_on_a_terminal_that_says_no_steps() -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "result"),
-    [("completed", "said"), ("cancelled", ASKED_BACK), ("failed", None), ("interrupted", None)],
+    [("completed", "said"), ("cancelled", WHAT_NEXT), ("failed", None), ("interrupted", None)],
 )
 def test_however_a_turn_ends_the_next_one_goes_on_from_it(outcome: Any, result: str | None) -> None:
     talk = Talk()
