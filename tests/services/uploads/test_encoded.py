@@ -67,7 +67,7 @@ def test_a_slash_may_be_escaped_as_json_allows() -> None:
     ids=range(22),
 )
 def test_what_is_no_base64_is_refused(text: str) -> None:
-    with pytest.raises(UploadRefused, match="^File a: data is not valid base64$"):
+    with pytest.raises(UploadRefused, match=r"^File a: data is not valid base64$"):
         decoded(text)
 
 
@@ -88,11 +88,11 @@ def test_a_text_is_decoded_as_the_library_does_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, True, [], {}, ["a"], {"a": "b"}], ids=str)
 def test_another_value_is_no_text(value: Any) -> None:
-    with pytest.raises(UploadRefused, match="^File a: data must be a base64 text$"):
+    with pytest.raises(UploadRefused, match=r"^File a: data must be a base64 text$"):
         encoded(value)
 
 
 @pytest.mark.parametrize("raw", [b"", b'"', b'"\\ud800"', b'"\\x"'], ids=["nothing", "open", "half", "escape"])
 def test_what_no_json_writer_gives_is_refused(raw: bytes) -> None:
-    with pytest.raises(UploadRefused, match="^File a: data must be a base64 text$"):
+    with pytest.raises(UploadRefused, match=r"^File a: data must be a base64 text$"):
         Encoded(Raw(raw), "File a")

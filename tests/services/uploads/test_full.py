@@ -32,7 +32,7 @@ async def small(tmp_path: Path) -> AsyncIterator[Rig]:
 
 async def test_a_full_disk_takes_nothing(small: Rig) -> None:
     free = os.statvfs(small.cwd).f_bavail
-    with pytest.raises(UploadFailed, match="^Files cannot be kept: No space left on device$"):
+    with pytest.raises(UploadFailed, match=r"^Files cannot be kept: No space left on device$"):
         await small.receive(files=[a_file("a", bytes(300_000)), a_file("b", bytes(900_000))], images=[coded(PNG)])
     assert (small.uploads(), small.pictures()) == ({}, [])
     assert os.statvfs(small.cwd).f_bavail >= free - 8  # two folders are there now
@@ -44,9 +44,9 @@ async def test_a_file_that_may_not_grow_takes_nothing(rig: Rig) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
-        with pytest.raises(UploadFailed, match="^Files cannot be kept: File too large$"):
+        with pytest.raises(UploadFailed, match=r"^Files cannot be kept: File too large$"):
             await rig.receive(files=[a_file("a"), a_file("b", bytes(60_000))])
-        with pytest.raises(UploadFailed, match="^Image 2: it cannot be kept: File too large$"):
+        with pytest.raises(UploadFailed, match=r"^Image 2: it cannot be kept: File too large$"):
             await rig.receive(files=[a_file("a")], images=[coded(PNG), coded(PNG + bytes(60_000))])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
