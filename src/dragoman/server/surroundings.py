@@ -6,9 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection
-from pathlib import Path
-
-import msgspec
+from pathlib import Path, PurePosixPath
 
 from dragoman.hub.checkpoints import CheckpointProblem
 from dragoman.services.artifacts import ArtifactStore
@@ -29,10 +27,9 @@ class Surroundings:
         self.configs = LayeredConfigs(self.home, os.environ, providers, settings=settings.workspace)
         self.skills = SkillFolders(self.home, os.environ, self.configs, settings=settings.skills)
         self.kept = Path(os.path.expanduser(settings.checkpoints.folder))  # noqa: PTH111 - as for the home
-        # What people send is not the agent's work: no checkpoint has it, whatever else is left out.
-        private = (*settings.checkpoints.private, settings.uploads.folder)
-        saving = msgspec.structs.replace(settings.checkpoints, private=private)
-        self.checkpoints = CheckpointStore(saving, self.kept, apart=(data,))
+        # What people send is not the agent's work: no checkpoint has it.
+        sent = str(PurePosixPath(settings.uploads.folder))
+        self.checkpoints = CheckpointStore(settings.checkpoints, self.kept, apart=(data,), everywhere=(sent,))
         self.artifacts = ArtifactStore(settings.artifacts, data / "artifacts")
         self._recovery: asyncio.Task[None] | None = None
 

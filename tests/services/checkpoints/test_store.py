@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import stat
 from pathlib import Path
@@ -338,6 +339,35 @@ async def test_a_folder_that_holds_what_is_private_is_never_removed(tmp_path: Pa
     desk.store = CheckpointStore(desk.settings, desk.work / "home" / "backups")
     await desk.restore("cp-0000")
     assert names(desk.work / "home") == ["backups"]
+    await desk.store.close()
+
+
+@pytest.mark.parametrize("private", [(".co",), ()], ids=["usual", "none"])
+@pytest.mark.parametrize("where", [".co/uploads", "sub/.co/uploads"])
+async def test_what_is_left_out_everywhere_is_neither_saved_nor_restored(
+    tmp_path: Path, where: str, private: tuple[str, ...]
+) -> None:
+    desk = Desk(tmp_path, quick(private=private))
+    await desk.store.close()
+    desk.store = CheckpointStore(desk.settings, desk.folder, everywhere=(".co/uploads",))
+    sent, beside = desk.work / where, desk.work / "x.co" / "uploads"
+    none, _ = await desk.take()
+    for folder in (sent, beside):
+        folder.mkdir(parents=True)
+        (folder / "a").write_text("1")
+    some, _ = await desk.take()
+    for folder in (sent, beside):
+        (folder / "a").write_text("2")
+        (folder / "b").write_text("2")
+    await desk.restore(some)
+    assert (names(sent), (sent / "a").read_text()) == (["a", "b"], "2")
+    assert (names(beside), (beside / "a").read_text()) == (["a"], "1")
+    await desk.restore(none)
+    assert names(desk.work) == [where.partition("/")[0]], "what holds it stays, and nothing else"
+    assert names(sent) == ["a", "b"]
+    shutil.rmtree(desk.work / where.partition("/")[0])
+    await desk.restore(some)
+    assert not (sent / "a").exists()
     await desk.store.close()
 
 

@@ -14,19 +14,25 @@ from dragoman.hub.checkpoints import CheckpointProblem
 
 from .files import shown
 
+_SLASH = ord("/")
+
 
 class Place(msgspec.Struct, frozen=True):
-    """A workspace by its true path. ``private`` are paths in it that are none of its content."""
+    """A workspace by its true path. ``private`` are paths in it that are none of its content; nor is what lies, however
+    deep, where one of ``everywhere`` says: a session may work in a folder of another's."""
 
     path: bytes
     private: frozenset[bytes]
+    everywhere: tuple[bytes, ...] = ()
 
     def is_apart(self, path: bytes) -> bool:
         """Whether this path below it is left out, with all that is below that."""
-        return path in self.private
+        return path in self.private or any(
+            path.endswith(it) and (len(path) == len(it) or path[-len(it) - 1] == _SLASH) for it in self.everywhere
+        )
 
     def holds_apart(self, path: bytes) -> bool:
-        """Whether something that is left out would lie below this path."""
+        """Whether something that is left out would lie below this path, as far as that is known without looking."""
         return any(it.startswith(path + b"/") for it in self.private)
 
     def overlaps(self, other: Place) -> bool:
@@ -34,8 +40,11 @@ class Place(msgspec.Struct, frozen=True):
         return _within(self.path, other.path) or _within(other.path, self.path)
 
 
-def find_place(cwd: Path, private: tuple[str, ...], store: Path, others: Collection[Path]) -> Place:
-    """The workspace at this path. ``private`` are names at its top, ``store`` and ``others`` the server's own folders.
+def find_place(
+    cwd: Path, private: Collection[str], store: Path, others: Collection[Path], everywhere: Collection[str] = ()
+) -> Place:
+    """The workspace at this path. ``private`` are names at its top, ``store`` and ``others`` the server's own folders,
+    ``everywhere`` the ends of paths in it.
 
     Raises ``CheckpointProblem`` if there is none, or it lies in the store.
     """
@@ -47,7 +56,8 @@ def find_place(cwd: Path, private: tuple[str, ...], store: Path, others: Collect
     if _within(path, ours[0]) or path in ours:
         raise CheckpointProblem(f"{shown(path)} is where the server keeps its own")
     below = {owned[len(path.rstrip(b"/")) + 1 :] for owned in ours if _within(owned, path)}
-    return Place(path, frozenset(below | {os.fsencode(name) for name in private}))
+    private_paths = frozenset(below | {os.fsencode(name) for name in private})
+    return Place(path, private_paths, tuple(os.fsencode(end) for end in everywhere))
 
 
 def _within(path: bytes, folder: bytes) -> bool:

@@ -124,7 +124,7 @@ class _Planner:
         path = join(folder, name)
         if path in self._now.apart or self._place.is_apart(path):
             return
-        if now is not None and now.below is not None and (isinstance(then, Folder) or self._place.holds_apart(path)):
+        if now is not None and now.below is not None and (isinstance(then, Folder) or self._holds_apart(path)):
             self._stays(path, now, then)
             return
         if now is not None and then is not None and self._equal(path, now.entry, then):
@@ -133,6 +133,10 @@ class _Planner:
         mode = now.folder.mode if now is not None and now.below is not None else None
         self._plan.steps.append(Step(folder, name, old, mode, UNKNOWN if then is not None else None))
         self._plan.coming.append(then)
+
+    def _holds_apart(self, path: bytes) -> bool:
+        """Whether something that is left out may, or does, lie below this path."""
+        return self._place.holds_apart(path) or any(it.startswith(path + b"/") for it in self._now.apart)
 
     def _stays(self, path: bytes, now: Seen, then: Entry | None) -> None:
         if isinstance(then, Folder):

@@ -41,13 +41,22 @@ _STOPPING = "the server is stopping"
 class CheckpointStore:
     """See the module. One per server; what belongs to a session belongs to that server."""
 
-    def __init__(self, settings: CheckpointSettings, folder: Path, *, apart: Collection[Path] = ()) -> None:
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        folder: Path,
+        *,
+        apart: Collection[Path] = (),
+        everywhere: Collection[str] = (),
+    ) -> None:
         """Nothing is touched yet.
 
         ``folder`` is where all of it lies, ``apart`` what else the server keeps: neither is ever part of a workspace.
+        Nor is what lies at a path that ends as one of ``everywhere`` does, wherever in a workspace that is.
         """
         self._settings = settings
         self._apart = tuple(apart)
+        self._everywhere = tuple(everywhere)
         self._keeper = Keeper(settings, folder)
         camera = Camera(settings, self._keeper.workspaces)
         self._camera = camera
@@ -233,7 +242,7 @@ class CheckpointStore:
 
     def _found(self, cwd: Path) -> Place:
         self._keeper.prepare()  # somebody may have thrown it all away
-        return find_place(cwd, self._settings.private, self._keeper.folder, self._apart)
+        return find_place(cwd, self._settings.private, self._keeper.folder, self._apart, self._everywhere)
 
     def _prepare(self, stop: Stop) -> None:
         self._keeper.prepare()

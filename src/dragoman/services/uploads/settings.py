@@ -17,7 +17,7 @@ class UploadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Files and pictures of one prompt, together."""
 
     folder: str = ".co/uploads"
-    """Where files go, below the folder of their session. No checkpoint has it, and none brings it back."""
+    """Where files go, below the folder of their session. No checkpoint has what lies there, and none brings it back."""
 
     name_bytes: int = 200
     """Of a file's name, in UTF-8; a longer one is cut, but for its ending."""
