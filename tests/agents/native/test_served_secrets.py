@@ -96,3 +96,28 @@ async def test_with_a_token_a_command_cannot_answer_for_the_person(home: Served,
     )
     (end,) = await turn(home, tmp_path, [("bash", {"command": python})], mode="all")
     assert end["output"]["stdout"] == "401\n"
+
+
+async def test_who_is_trusted_and_what_was_sent_is_read_by_no_tool_but_its_uploads(home: Served, tmp_path: Path) -> None:
+    """Lists, the host's key, what came of turns and pictures lie outside; ``.co/uploads`` is the session's own."""
+    kept = [
+        ".config/dragoman/trust/whitelist.txt",
+        ".config/dragoman/trust/admins.txt",
+        ".config/dragoman/identity/host.key",
+        "state/data/onion/results",
+        "state/data/artifacts/s1/picture",
+    ]
+    sent = ".co/uploads/1700000000_a.txt"
+    for file in (*kept, sent):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(SECRETS["kept"])
+    calls: list[tuple[str, Message]] = [("read", {"filePath": file}) for file in kept]
+    calls += [("grep", {"pattern": "0123456789", "path": file}) for file in kept]
+    calls += [("write", {"filePath": file, "content": "x"}) for file in kept]
+    calls += [("edit", {"filePath": file, "oldString": "kept", "newString": "x"}) for file in kept]
+    refused = await turn(home, tmp_path, calls, mode="accept_edits")
+    assert [end["status"] for end in refused] == ["error"] * len(calls)
+    assert not [end for end in refused if SECRETS["kept"] in json.dumps(end)]
+    assert [file for file in kept if (tmp_path / file).read_text() != SECRETS["kept"]] == []
+    (told,) = await turn(home, tmp_path, [("read", {"filePath": sent})])
+    assert (told["status"], SECRETS["kept"] in json.dumps(told)) == ("ok", True)
