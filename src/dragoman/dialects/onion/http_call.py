@@ -140,7 +140,7 @@ class Call:
         trust = self.host.trust
         caller = trust.verify(signed, loopback=self.loopback, token=self.token)
         if caller.identity is not None:
-            trust.check_replay(caller, signed.signature, self.request)
+            trust.check_replay(caller, bytes(signed.signature).decode("utf-8", "replace"), self.request)
         return caller
 
     def signed_by_headers(self) -> Signed:

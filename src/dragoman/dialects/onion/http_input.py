@@ -62,6 +62,15 @@ class _Payload(msgspec.Struct):
     prompt: Raw = Raw()
 
 
+class _Prompt(msgspec.Struct, frozen=True):
+    """What is to be submitted. ``images`` and ``files`` are for whoever takes them in to read."""
+
+    text: str
+    input_id: str | None
+    images: Raw
+    files: Raw
+
+
 class Answered(msgspec.Struct, frozen=True):
     """The answer, as the original has it."""
 
@@ -133,8 +142,9 @@ class Inputs:
             raise Refused(onboarding.reason)
         prompt = _prompt(body, signed=caller.identity is not None)
         wire_id, claim = self._claimed(body)
+        input_id = _id(body.input_id, "input_id")
         joined = await self._host.sessions.join(caller, wire_id, claim)
-        return joined, await self._submitted(caller, joined, prompt, body)
+        return joined, await self._submitted(caller, joined, _Prompt(prompt, input_id, body.images, body.files))
 
     def _claimed(self, body: InputBody) -> tuple[str | None, Claim | None]:
         """Which session is meant, and what its client remembers of it."""
@@ -147,22 +157,22 @@ class Inputs:
             raise Problem(400, str(problem)) from None
         return _id(session.session_id, "session_id"), claim
 
-    async def _submitted(self, caller: Caller, joined: Joined, prompt: str, body: InputBody) -> Receipt:
+    async def _submitted(self, caller: Caller, joined: Joined, prompt: _Prompt) -> Receipt:
         session = joined.session
         received = await receive(
             session,
-            prompt,
-            body.images,
-            body.files,
+            prompt.text,
+            prompt.images,
+            prompt.files,
             settings=self._host.uploads,
             inline_images=session.state.kind == "native",
         )
         try:
             receipt = await session.submit(
                 joined.principal,
-                prompt,
+                prompt.text,
                 via=DIALECT,
-                client_message_id=_id(body.input_id, "input_id"),
+                client_message_id=prompt.input_id,
                 when_busy="queue",
                 content=received.content,
                 attachments=(*received.files, *received.images),
@@ -173,7 +183,7 @@ class Inputs:
         if receipt.duplicate:
             await discard(session, received)
         self._host.sessions.touched(session)
-        self._say(caller, joined, prompt, received)
+        self._say(caller, joined, prompt.text, received)
         return receipt
 
     def _say(self, caller: Caller, joined: Joined, prompt: str, received: Received) -> None:
