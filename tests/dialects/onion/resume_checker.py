@@ -9,8 +9,8 @@ The measure is a *witness*: a socket that was there all the time. A returning so
 - ``ended``: the turn was over. Then it heard of no event and no OUTPUT, and CONNECTED has what OUTPUT had.
 
 Deltas that follow each other may be told in other pieces than the witness's: they count as one text. Of two events that
-share an id (spec §6: a model's call and its result, both ends of a compaction) the second may come twice, since the id
-does not say which of them the client had.
+share an id (spec §6: a model's call and its result, both ends of a compaction) the id does not say which of them the
+client had last: having both, it may be told again what follows the first.
 """
 
 from __future__ import annotations
@@ -75,20 +75,22 @@ def _check_events(returned: Return, events: list[Frame], turn: list[Frame]) -> N
     if returned.last is not None:
         had = [frame for frame in returned.before if frame["type"] not in REPLIES]
         _hold(bool(had) and had[-1]["id"] == returned.last, "the test named the last event that it had", returned, turn)
-        if events and _is_second_half(events[0], had):
-            events = events[1:]
+        events = events[_told_since_the_first(events, had) :]
         events = had + events
     twice = [what for what, count in Counter(identity(frame) for frame in events).items() if count > 1]
     _hold(not twice, f"told twice: {twice[:5]}", returned, turn)
     _hold(joined(events) == joined(turn[:-1]), "the events are the witness's", returned, turn)
 
 
-def _is_second_half(frame: Frame, had: list[Frame]) -> bool:
-    """Whether it is the second event of a pair that was told again, because the first has the same id."""
-    if identity(frame) != identity(had[-1]):
-        return False
-    firsts = [other["type"] for other in had[:-1] if other["id"] == frame["id"]]
-    return any((first, frame["type"]) in PAIRS for first in firsts)
+def _told_since_the_first(events: list[Frame], had: list[Frame]) -> int:
+    """How many events are told again because the last one is the second of a pair: all or none behind the first."""
+    last = had[-1]
+    firsts = [place for place, frame in enumerate(had[:-1]) if frame["id"] == last["id"]]
+    if not firsts or (had[firsts[-1]]["type"], last["type"]) not in PAIRS:
+        return 0
+    since = joined(had[firsts[-1] + 1 :])
+    ends = [place for place, frame in enumerate(events) if identity(frame) == identity(last)]
+    return ends[0] + 1 if ends and joined(events[: ends[0] + 1]) == since else 0
 
 
 def identity(frame: Frame) -> tuple[str, str, str]:
@@ -123,16 +125,22 @@ def _line(frame: Frame) -> str:
 
 def conversation(log: Sequence[Frame]) -> list[tuple[str, str]]:
     """Who said what, by the session's log as the hub tells it: ``user`` and ``assistant`` texts, and for each tool its
-    call (``call``, its id) and its end (``result``, its id), in order."""
+    call (``call``, its id) and its end (``result``, its id), in order. What one answer of a model says is one text."""
     prompts = {event["fact"]["prompt"]: event["fact"] for event in log if event["fact"]["type"] == "prompt.submitted"}
     said: list[tuple[str, str]] = []
+    answer: int | None = None
     for event in log:
         fact = event["fact"]
         kind = fact["type"]
-        if kind in ("turn.started", "prompt.taken"):
+        if kind == "step.started":
+            answer = None
+        elif kind in ("turn.started", "prompt.taken"):
             said.append(("user", prompts[fact["prompt"]]["text"]))
         elif kind == "message.added" and fact["role"] == "assistant":
-            said.append(("assistant", fact["text"]))
+            if answer is None:
+                answer = len(said)
+                said.append(("assistant", ""))
+            said[answer] = ("assistant", said[answer][1] + fact["text"])
         elif kind == "tool.called":
             said.append(("call", fact["call"]))
         elif kind == "tool.ended":

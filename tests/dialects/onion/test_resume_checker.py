@@ -75,14 +75,21 @@ def test_deltas_in_other_pieces_are_right() -> None:
     assert judge(returned, WITNESS) == "continued"
 
 
-def test_only_the_second_of_a_pair_may_come_again() -> None:
+def test_only_what_is_between_two_events_with_one_id_may_come_again() -> None:
     returned = continued(5)
     assert (returned.last, returned.before[-1]["type"]) == ("ev-2", "llm_result")
-    returned.after = [returned.after[0], WITNESS[4], *returned.after[1:]]
+    right = [returned.after[0], *WITNESS[2:]]
+    returned.after = right
     assert judge(returned, WITNESS) == "continued"
-    returned.after = [returned.after[0], WITNESS[4], *returned.after[1:]]
-    with pytest.raises(Wrong, match="told twice"):
-        judge(returned, WITNESS)
+    for wrong in (
+        [right[0], *WITNESS[2:5], *right[1:]],
+        [right[0], WITNESS[4], *WITNESS[5:]],
+        [right[0], *WITNESS[3:]],
+        [right[0], *WITNESS[1:]],
+    ):
+        returned.after = wrong
+        with pytest.raises(Wrong):
+            judge(returned, WITNESS)
     returned = continued(6)
     returned.after = [returned.after[0], WITNESS[5], *returned.after[1:]]
     with pytest.raises(Wrong, match="told twice"):
