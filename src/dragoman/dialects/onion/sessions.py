@@ -162,8 +162,11 @@ class Sessions:
             await self.take_in(view, narrowed, claim)
         # Of a turn that runs everything is told anyway: what counts is whether they know what was before it.
         newer = server_newer(view.conversation.before_turn if view.running else view.conversation, claim)
-        if session.state.turn is not None:
+        # What is said must be true of the place in the log from which on the rest is told.
+        if view.running:
             status = "running"
+        elif status == "running":
+            status = "connected"
         return Joined(session, wire_id, status, narrowed, view, newer)
 
     async def take_in(self, view: SessionView, principal: Principal, claim: Claim) -> None:
