@@ -56,12 +56,10 @@ class Visitor:
 
     async def live(self, drops: int) -> None:
         """Drop and return so often, or until the turn is over; then hear the end of it."""
-        begin = len(self.talk.frames)
         for _ in range(drops):
             await self._go()
-            self._keep(begin)
+            self._keep()
             await asyncio.sleep(self.dice.choice((0, 0.005, 0.03, 0.12)))
-            begin = 0
             if not await self._return():
                 return
         await self.talk.until(lambda: of(self.talk.frames, "OUTPUT"), "OUTPUT")
@@ -81,9 +79,9 @@ class Visitor:
             pass  # the place in time was before the place in the stream
         await (self.talk.wire.close() if kind == "close" else self.talk.wire.reset())
 
-    def _keep(self, begin: int) -> None:
+    def _keep(self) -> None:
         """What was heard up to now, each event once."""
-        heard = events(self.talk.frames[begin:])
+        heard = events(self.talk.frames)
         if self.returns:
             last = self.returns[-1]
             heard = heard if last.last is None else [*last.before, *_new(last.before, heard)]
@@ -99,7 +97,8 @@ class Visitor:
         self.returns.append(Return(last, self.talk.frames, list(self.had)))
         if connected["status"] == "running":
             return True
-        await self.talk.status()  # whatever was on its way has come now
+        for _ in range(2):
+            await self.talk.status()  # whatever was on its way has come then
         return False
 
 
@@ -117,9 +116,10 @@ async def round_of(served: Onion, number: int, key: Key | None) -> tuple[Counter
         for visitor in visitors:
             await visitor.arrive()
             leaving.push_async_callback(visitor.leave)
-        living = [asyncio.create_task(visitor.live(dice.randrange(1, 4))) for visitor in visitors]
         begin = len(witness.frames)
         witness.input(TURN)
+        await witness.next("user_input")
+        living = [asyncio.create_task(visitor.live(dice.randrange(1, 4))) for visitor in visitors]
         asked = await witness.next("ask_user")
         await asyncio.sleep(dice.choice((0, 0.02, 0.1)))
         witness.say("ASK_USER_RESPONSE", request_id=asked["id"], answer="PostgreSQL")
