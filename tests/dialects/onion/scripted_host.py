@@ -52,6 +52,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.events.tools import ToolStatus
+from dragoman.hub.permissions import widening
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
@@ -148,6 +149,9 @@ class FakeHostFactory:
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """None has a meaning here but the mode."""
 
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:
+        return widening(changes)
+
     def adopt(self, session: str, options: dict[str, object]) -> None:
         """There is nothing to keep."""
 
@@ -201,6 +205,10 @@ class FakeHost:
 
     async def close(self, budget: float) -> None:
         """Nothing to end."""
+
+    async def shows_pictures(self) -> bool:
+        """Its model takes what is not text, too; it says nothing of it."""
+        return True
 
     async def run_turn(self, turn: TurnContext) -> str | None:
         run = _Run(turn, self._factory, self._messages)
@@ -324,7 +332,7 @@ class _Run:
                 step=self._steps,
                 model=MODEL,
                 input_tokens=self._tokens,
-                output_tokens=10,
+                output_tokens=10 if self._tokens == 100 else 1,
                 cached_tokens=0,
                 cache_write_tokens=0,
                 conversation_tokens=self._tokens,
@@ -380,7 +388,7 @@ class _Run:
             end = (refused.status, None, refused.problem)
             self._ended = refused.ends
         status, output, problem = end
-        self._seen.results.append(output if problem is None else problem.message)
+        self._seen.results.append(_told(output, problem))
         self.messages += 1
         self._turn.record(
             ToolEnded(
@@ -486,6 +494,13 @@ class _Run:
             return await self._turn.decide(opened)
         except DecisionClosed:
             return None
+
+
+def _told(output: str | None, problem: Problem | None) -> str:
+    """What the model is told of a call's end."""
+    if problem is None:
+        return output or ""
+    return problem.message if problem.code == "no_such_tool" else f"Error: {problem.message}"
 
 
 def _missing(call: _Call) -> Problem:

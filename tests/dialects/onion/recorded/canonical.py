@@ -6,6 +6,7 @@ two sockets was told something first, but every id that was the same has to be t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,12 +21,11 @@ NO_EVENTS = frozenset(
 )
 """Messages without an id of their own."""
 
-_SECONDS = re.compile(r"(?<![0-9a-z-])17\d{8}_")
-"""How the name of a file that was uploaded begins."""
+_SECONDS = re.compile(r"(?<![0-9a-z-])17\d{8}(?:-\d+)?_")
+"""How the name of a file that was uploaded begins. Ours are numbered where a second has several of one name."""
 
 _TIMES = ("ts", "updated", "created", "expires")
 _DURATIONS = ("duration_ms", "timing_ms")
-_SESSION_FIELDS = ("session_id",)
 
 LATEST = 1_800_000_000.0
 EARLIEST = 1_790_000_000.0
@@ -42,80 +42,87 @@ def canonical(entries: Sequence[Entry]) -> list[Entry]:
 
 
 class Names:
-    """What is called how, in one conversation as far as it went."""
+    """What is called how, in one conversation as far as it went. An id of an event is one in its session."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._ids: dict[str, str] = {}
-        self._times: dict[tuple[str, str], Any] = {}
-        self._count: dict[str, int] = {}
+        self._sessions: dict[str, str] = {}
+        self._ids: dict[tuple[str, str], str] = {}
+        self._times: dict[tuple[str, ...], Any] = {}
         self._own = given(entries)
         for frame in _in_order(entries):
-            self._learn(frame)
-        self._texts = [(given, name) for given, name in self._ids.items() if name.startswith("<session")]
-        self.given = {name: given for given, name in self._ids.items()}
+            self._learn(frame, str(frame.get("session_id")))
+        events = {name: one for (_, one), name in self._ids.items()}
+        self.given = {**events, **{name: one for one, name in self._sessions.items()}}
         """Each name's id."""
 
-    def _learn(self, frame: Frame) -> None:
+    def _learn(self, frame: Frame, session: str) -> None:
         named = frame.get("session_id")
         if isinstance(named, str) and named not in self._own:
-            self._name(named, "session")
+            self._sessions.setdefault(named, f"<session {len(self._sessions) + 1}>")
         identity = frame.get("id")
         if isinstance(identity, str) and frame.get("type") not in NO_EVENTS:
-            self._name(identity, "id")
-        session = frame.get("session")
-        for entry in session.get("trace", ()) if isinstance(session, dict) else ():
-            self._learn(entry)
-
-    def _name(self, given: str, kind: str) -> None:
-        if given not in self._ids:
-            self._count[kind] = self._count.get(kind, 0) + 1
-            self._ids[given] = f"<{kind} {self._count[kind]}>"
+            self._ids.setdefault((session, identity), f"<id {len(self._ids) + 1}>")
+        told = frame.get("session")
+        for entry in told.get("trace", ()) if isinstance(told, dict) else ():
+            self._learn(entry, session)
 
     def entry(self, entry: Entry) -> Entry:
         """An entry with the names."""
         match entry:
             case Received(_, frame):
-                return replace(entry, frame=self.value(frame))
+                return replace(entry, frame=self._value(frame, "", measured=True))
             case Sent(_, dict(message)):
-                return replace(entry, message=self.value(message, measured=False))
+                return replace(entry, message=self._value(message, "", measured=False))
             case Asked():
-                return replace(entry, path=self._text(entry.path), body=self.value(entry.body, measured=False))
+                body = self._value(entry.body, "", measured=False)
+                return replace(entry, path=self._text(entry.path), body=body)
             case Answered():
-                return replace(entry, body=self.value(entry.body))
+                return replace(entry, body=self._value(entry.body, "", measured=True))
         return entry
 
-    def value(self, value: Any, *, measured: bool = True) -> Any:
+    def _value(self, value: Any, session: str, *, measured: bool) -> Any:
         """A copy with the names; times and durations only where the server said them (``measured``)."""
         if isinstance(value, str):
-            return self._ids.get(value) or self._text(value)
+            return self._ids.get((session, value)) or self._text(value)
         if isinstance(value, list):
-            return [self.value(item, measured=measured) for item in value]
+            return [self._value(item, session, measured=measured) for item in value]
         if not isinstance(value, dict):
             return value
-        made = {key: self.value(item, measured=measured) for key, item in value.items()}
+        session = str(value.get("session_id", session))
+        made = {key: self._value(item, session, measured=measured) for key, item in value.items()}
+        if isinstance(made.get("arguments"), str):
+            made["arguments"] = _spelled(made["arguments"])
         if measured:
-            self._measure(made)
+            self._measure(made, session)
         return made
 
-    def _measure(self, made: Frame) -> None:
+    def _measure(self, made: Frame, session: str) -> None:
         for key in _TIMES:
             if _is_time(made.get(key)):
-                made[key] = self._time(made, key)
+                made[key] = self._time(made, key, session)
         for key in _DURATIONS:
             if _is_duration(made.get(key)):
                 made[key] = DURATION
 
-    def _time(self, made: Frame, key: str) -> str:
+    def _time(self, made: Frame, key: str, session: str) -> str:
         """An event has one time, however often it is told."""
         if key != "ts" or "id" not in made:
             return TIME
-        known = self._times.setdefault((str(made["id"]), str(made.get("type"))), made[key])
-        return TIME if known == made[key] else "<another time>"
+        event = tuple(str(made.get(field)) for field in ("id", "type", "status"))
+        return TIME if self._times.setdefault((session, *event), made[key]) == made[key] else "<another time>"
 
     def _text(self, text: str) -> str:
-        for given, name in self._texts:
-            text = text.replace(given, name)
+        for one, name in self._sessions.items():
+            text = text.replace(one, name)
         return _SECONDS.sub("<seconds>_", text)
+
+
+def _spelled(text: str) -> str:
+    """JSON in a text, with or without spaces."""
+    try:
+        return f"JSON {json.dumps(json.loads(text.removeprefix('JSON ')))}"
+    except ValueError:
+        return text
 
 
 def given(entries: Sequence[Entry]) -> frozenset[str]:

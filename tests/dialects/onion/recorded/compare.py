@@ -15,15 +15,8 @@ from .recording import Answered, Entry, Frame, Quiet, Received, Refused, Sent, s
 ANYTHING = "<anything>"
 """Stands where something has to stand, whatever it is; at the end of a text, for the rest of it."""
 
-_REFUSALS = (
-    "prompt required",
-    "unknown message type: ",
-    "forbidden: ",
-    "nothing waits for ",
-    "Too many files",
-    "File ",
-)
-"""How errors begin that answer one message, whatever else goes on."""
+FAILURES = frozenset({"llm exploded"})
+"""Errors that are a turn's, and no answer."""
 
 
 def problems(expected: Sequence[Entry], got: Sequence[Entry]) -> list[str]:
@@ -42,7 +35,7 @@ def answers(frame: Frame) -> bool:
     """Whether it answers one message, in whatever the server says besides."""
     if frame["type"] == "RUNTIME_INPUT_ACK":
         return True
-    return frame["type"] == "ERROR" and str(frame.get("message", "")).startswith(_REFUSALS)
+    return frame["type"] == "ERROR" and frame.get("message") not in FAILURES
 
 
 def _said(entries: Sequence[Entry], conn: str) -> list[Frame]:
@@ -67,12 +60,7 @@ def _sequence(what: str, wanted: Sequence[Frame], given: Sequence[Frame]) -> lis
 
 def kind(frame: Frame) -> str:
     """A message in a word or two."""
-    more = frame.get("message") or frame.get("name") or ""
-    return (
-        f"{frame['type']} {more}".strip()
-        if frame["type"] in ("ERROR", "tool_call", "tool_result")
-        else str(frame["type"])
-    )
+    return f"{frame['type']} {frame.get('name', '')}".strip()
 
 
 def unlike(wanted: Any, given: Any, where: str) -> list[str]:

@@ -160,6 +160,7 @@ class Player:
             case Sent(conn):
                 await self._send(conn, entry, then)
             case Left(conn):
+                await self._proved(conn)
                 await self._add(Left(conn))
                 await self._leave(conn)
             case Quiet():
@@ -190,8 +191,19 @@ class Player:
         message = self._ours(entry.message)
         if entry.kind == "CONNECT" and _status(conn, then) == "connected":
             await self._let_end()
+        if entry.kind.endswith("_RESPONSE"):
+            await self._proved(conn)
         await self._add(Sent(conn, message))
         await self._sockets[conn].send(json.dumps(message) if isinstance(message, dict) else message)
+
+    async def _proved(self, conn: str) -> None:
+        """Until the server knows what has come here: nobody answers, or goes, within the same moment.
+
+        The first time round its own pings have come, and were answered; the second time it has the answers.
+        """
+        for _ in range(2):
+            with contextlib.suppress(ConnectionClosed):  # by the server, as some recordings expect
+                await (await self._sockets[conn].ping())
 
     async def _let_end(self) -> None:
         """What runs while nobody hears of it runs to its end."""

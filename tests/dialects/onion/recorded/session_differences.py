@@ -48,6 +48,28 @@ def later_turns_win(name: str, entries: list[Entry]) -> list[Entry]:
     )
 
 
+def told_by_its_events(name: str, entries: list[Entry]) -> list[Entry]:
+    """What a turn that runs has come to is told by its events, and not before them as well."""
+
+    def change(frame: Frame) -> None:
+        if frame.get("type") == "CONNECTED" and frame["status"] == "running":
+            for key in ("server_newer", "session", "chat_items"):
+                frame.pop(key, None)
+
+    return each(entries, change)
+
+
+def second_halves(name: str, entries: list[Entry]) -> list[Entry]:
+    """Of a pair with one id, the second half is not said again to a client that has proved to have it."""
+    if name != "rewind_to_shared_llm_id":
+        return entries
+    return [entry for entry in entries if not (isinstance(entry, Received) and _again(entry))]
+
+
+def _again(entry: Received) -> bool:
+    return entry.conn == "socket 2" and entry.frame["type"] == "llm_result"
+
+
 def of_another(name: str, entries: list[Entry]) -> list[Entry]:
     """Who names a session that is somebody else's gets a new one under the same name."""
     if name != "reconnect_idle_merge":

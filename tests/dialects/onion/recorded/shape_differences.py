@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -77,6 +78,66 @@ def with_mode(name: str, entries: list[Entry]) -> list[Entry]:
             modes[session] = frame["mode"]
         if "session" in frame and "messages" in session_of(frame):
             frame["session"]["mode"] = modes.get(session, "safe")
+
+    return each(entries, change)
+
+
+def who_changed_the_mode(name: str, entries: list[Entry]) -> list[Entry]:
+    """That a mode is another one says by whom, also after a plan."""
+
+    def change(frame: Frame) -> None:
+        if frame.get("type") == "mode_changed":
+            frame.setdefault("triggered_by", "agent")
+
+    return each(entries, change)
+
+
+def calls_as_they_come(name: str, entries: list[Entry]) -> list[Entry]:
+    """A call that follows the result of another stands behind it; one that was never made is in no message."""
+    return each(entries, _as_they_come) if name in ("input_tool_errors", "approval_reject") else entries
+
+
+def _as_they_come(frame: Frame) -> None:
+    session = session_of(frame)
+    if "messages" not in session:
+        return
+    made = {event["tool_id"]: event["result"] for event in session["trace"] if event["type"] == "tool_result"}
+    messages: list[Frame] = []
+    renamed: dict[str, str] = {}
+    for at, message in enumerate(session["messages"]):
+        if message["role"] == "tool":
+            continue
+        renamed[f"msg-{at}"] = f"msg-{len(messages)}"
+        calls = [call for call in message.get("tool_calls", ()) if call["id"] in made]
+        if not calls:
+            messages.append(message)
+        for call in calls:
+            messages.append({**message, "tool_calls": [call]})
+            messages.append({"role": "tool", "content": made[call["id"]], "tool_call_id": call["id"]})
+    session["messages"] = messages
+    for item in frame.get("chat_items", ()):
+        item["id"] = renamed.get(item["id"], item["id"])
+
+
+def whole_conversations(name: str, entries: list[Entry]) -> list[Entry]:
+    """What a model need not see any more is still what was said."""
+    if name != "compact":
+        return entries
+
+    def change(frame: Frame) -> None:
+        if frame["type"] != "OUTPUT":
+            return
+        session = frame["session"]
+        messages: list[Frame] = [{"role": "user", "content": session["user_prompt"]}]
+        for event in session["trace"]:
+            if event["type"] == "tool_result":
+                function = {"name": event["name"], "arguments": f"JSON {json.dumps(event['args'])}"}
+                call = {"id": event["tool_id"], "type": "function", "function": function}
+                messages.append({"role": "assistant", "tool_calls": [call]})
+                messages.append({"role": "tool", "content": event["result"], "tool_call_id": event["tool_id"]})
+        session["messages"] = [*messages, session["messages"][-1]]
+        frame["chat_items"][0]["content"] = session["user_prompt"]
+        frame["chat_items"][-1]["id"] = f"msg-{len(messages)}"
 
     return each(entries, change)
 

@@ -112,7 +112,9 @@ def unknown_types(name: str, entries: list[Entry]) -> list[Entry]:
 
 
 def _nothing(sent: Sent, had: list[Entry]) -> list[Frame]:
-    return [error()]
+    if sent.message != "":
+        return [error()]
+    return [{**error("Invalid JSON: Expecting value at line 1 col 1 (pos 0)"), "received": ""}]
 
 
 def _each_is(entries: list[Entry], frame: Frame, wanted: Callable[[Frame], bool]) -> list[Entry]:

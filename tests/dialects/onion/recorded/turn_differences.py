@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from .canonical import TIME
+from .canonical import DURATION, TIME
 from .compare import ANYTHING
 from .recording import Entry, Frame, Received, Sent
 from .rewriting import Talk, answered_by, each, error, events_of, session_of
@@ -30,6 +30,23 @@ def error_for_all(name: str, entries: list[Entry]) -> list[Entry]:
         return entries
     last = max(at for at, entry in enumerate(entries) if isinstance(entry, Received))
     return [*entries[: last + 1], Received("socket 2", error("llm exploded")), *entries[last + 1 :]]
+
+
+def failed_calls_end(name: str, entries: list[Entry]) -> list[Entry]:
+    """A model call that failed has its end, too."""
+    made: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, Received) and entry.frame == error("llm exploded"):
+            call = next(_event(one) for one in reversed(made) if isinstance(one, Received))
+            more = {"duration_ms": DURATION, "tool_calls_count": 0, "usage": None, "context_percent": 0.0}
+            made.append(replace(entry, frame={**call, "type": "llm_result", **more, "status": "error"}))
+        made.append(entry)
+    return made
+
+
+def _event(entry: Received) -> Frame:
+    assert entry.frame["type"] == "llm_call"
+    return entry.frame
 
 
 def one_forwarder(name: str, entries: list[Entry]) -> list[Entry]:
