@@ -23,9 +23,9 @@ def _in_words(ask: Ask, text: str) -> Answer:
 
 
 def approval_answer(message: ApprovalResponse) -> Answer:
-    """A yes, for this once or for the tool; or a no, of one of three kinds."""
+    """A yes, for this once or (the protocol's ``session``) for the tool; or a no, of one of three kinds."""
     if message.approved:
-        return Answer(accept=True, scope=message.scope)
+        return Answer(accept=True, scope="tool" if message.scope == "session" else "once")
     return Answer(accept=False, text=message.feedback or None, values={"mode": message.mode})
 
 
