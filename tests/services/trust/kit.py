@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.hub.events import Json
 from dragoman.services.identity import Identity
-from dragoman.services.trust import Caller, Signed, Trust, TrustSettings
+from dragoman.services.trust import Caller, PaymentVerifier, Signed, Trust, TrustSettings
 from tests.hub.rig import FakeClock
 
 HOST, ALICE, BOB, CAROL, EVE = (Identity.from_seed(bytes([number] * 32)) for number in range(1, 6))
@@ -67,7 +67,7 @@ class Door:
         policy: str = "",
         *,
         listens_here: bool = True,
-        ledger: Ledger | None = None,
+        ledger: PaymentVerifier | None = None,
         environment: Mapping[str, str] | None = None,
         **settings: Json,
     ) -> None:

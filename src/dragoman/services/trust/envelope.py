@@ -53,7 +53,7 @@ def opened(signed: Signed, *, most: int) -> Envelope:
         raise Refused(UNSIGNED)
     if len(raw) > most:
         raise Refused("unauthorized: payload too large")
-    return Envelope(raw, fields_of(raw), _value(signed.sender), _value(signed.signature))
+    return Envelope(raw, fields_of(raw), value_of(signed.sender), value_of(signed.signature))
 
 
 def fields_of(payload: bytes) -> dict[str, Json]:
@@ -98,7 +98,8 @@ def _check_recipient(to: Json, host: str) -> None:
         raise Refused("unauthorized: wrong recipient")
 
 
-def _value(raw: msgspec.Raw) -> Json:
+def value_of(raw: msgspec.Raw) -> Json:
+    """A field's value; None where it is not there. Raises ``Refused``."""
     data = bytes(raw)
     if not data:
         return None

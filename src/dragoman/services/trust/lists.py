@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -36,14 +36,24 @@ _NOBODY = Entries()
 
 
 class Lists:
-    """The lists of one folder, which need not be there. Safe to use from several threads, and by several processes."""
+    """The lists of one folder, which need not be there. Safe to use from several threads, and by several processes.
 
-    def __init__(self, folder: Path, *, most: int, lock_seconds: float = LOCK_SECONDS) -> None:
+    ``most`` is the bytes of a list, ``now`` is in nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        most: int,
+        lock_seconds: float = LOCK_SECONDS,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._folder = folder
         self._most = most
         self._lock_seconds = lock_seconds
         self._files = {name: folder / f"{name}.txt" for name in ("whitelist", "contacts", "blocklist", "admins")}
-        self._cache: FileCache[Entries] = FileCache()
+        self._cache: FileCache[Entries] = FileCache(now=now)
         self._said = Once()
 
     def names(self, name: ListName, identity: str) -> bool:

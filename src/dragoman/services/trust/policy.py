@@ -73,7 +73,7 @@ def policy_of(said: str, environment: Mapping[str, str], *, loopback: bool, most
     if name.lower() in LEVELS:
         return LEVELS[name.lower()]
     if name.startswith("---"):
-        return _read(name, "trust.policy", environment)
+        return _read(name, "", environment)
     return _read(_text_of(Path(name).expanduser(), most), name, environment)
 
 
@@ -93,25 +93,28 @@ def _text_of(file: Path, most: int) -> str:
     return text
 
 
-def _read(text: str, where: str, environment: Mapping[str, str]) -> Policy:
-    reader = _Reader(where, environment)
+def _read(text: str, file: str, environment: Mapping[str, str]) -> Policy:
+    reader = _Reader(file, environment)
     given = reader.front_matter(text)
     onboard = reader.mapping(given, "onboard")
+    codes, payment = reader.codes(onboard.get("invite_code")), reader.payment(onboard.get("payment"))
+    # Whoever came through a door is a contact, and would stand before it again.
+    onboarded = frozenset({"contact"} if codes or payment is not None else ())
     return Policy(
         name="custom",
-        allow=reader.words(given, "allow", _ALLOWED),
+        allow=reader.words(given, "allow", _ALLOWED) | onboarded,
         deny=reader.words(given, "deny", _DENIED, closed=True) if "deny" in given else frozenset(_DENIED),
-        codes=reader.codes(onboard.get("invite_code")),
-        payment=reader.payment(onboard.get("payment")),
+        codes=codes,
+        payment=payment,
         default=reader.default(given.get("default", "deny")),
     )
 
 
 class _Reader:
-    """Reads what a policy says. ``where`` is how its problems name it."""
+    """Reads what a policy says. ``file`` is where it stands, if it does not stand in the settings."""
 
-    def __init__(self, where: str, environment: Mapping[str, str]) -> None:
-        self._where = where
+    def __init__(self, file: str, environment: Mapping[str, str]) -> None:
+        self._where = f"{file}: " if file else ""
         self._environment = environment
 
     def front_matter(self, text: str) -> dict[str, Json]:
@@ -129,9 +132,9 @@ class _Reader:
         try:
             given = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
-            # Its own words may quote a code.
+            # Where, but not what: its own words may quote a code.
             line = f" at line {error.problem_mark.line + 2}" if error.problem_mark else ""
-            raise self._problem(f"no YAML{line}: {error.problem or 'it cannot be read'}") from None
+            raise self._problem(f"no YAML{line}") from None
         except (yaml.YAMLError, ValueError, RecursionError):
             raise self._problem("no YAML") from None
         if given is None:
@@ -162,7 +165,7 @@ class _Reader:
         if unknown and closed:
             raise self._problem(f"{key}: {unknown[0]!r} is unknown (known: {', '.join(known)})")
         if unknown:
-            log.warning("%s: %s: %s lets nobody in", self._where, key, ", ".join(map(repr, unknown)))
+            log.warning("trust.policy: %s%s: %s lets nobody in", self._where, key, ", ".join(map(repr, unknown)))
         return frozenset(found) & frozenset(known)
 
     def codes(self, found: Json) -> tuple[str, ...]:
@@ -197,7 +200,7 @@ class _Reader:
         except ValueError:
             price = math.nan
         if not _is_price(price):
-            log.warning("%s: onboard.payment: %s is no number above 0: nobody can pay", self._where, name)
+            log.warning("trust.policy: %sonboard.payment: %s is no number above 0: nobody can pay", self._where, name)
             return None
         return int(price) if price.is_integer() else price
 
@@ -208,12 +211,12 @@ class _Reader:
     def _note_unknown(self, given: Mapping[Json, Json], known: tuple[str, ...], prefix: str) -> None:
         unknown = sorted(str(key) for key in given if key not in known)
         if unknown:
-            log.warning("%s: %s: unknown, passed over", self._where, ", ".join(prefix + key for key in unknown))
+            log.warning(
+                "trust.policy: %s%s: unknown, passed over", self._where, ", ".join(prefix + key for key in unknown)
+            )
 
     def _problem(self, what: str) -> PolicyProblem:
-        return PolicyProblem(
-            f"trust.policy: {self._where}: {what}" if self._where != "trust.policy" else f"trust.policy: {what}"
-        )
+        return PolicyProblem(f"trust.policy: {self._where}{what}")
 
 
 def _is_price(number: float) -> bool:

@@ -109,13 +109,16 @@ class Trust:
     def check_replay(self, caller: Caller, signature: str | msgspec.Raw, socket: object) -> None:
         """Refuse a CONNECT that another socket has sent before; for one that ``verify`` let pass.
 
-        ``signature`` is the wire's field, also as JSON; ``socket`` is any object that stands for this connection.
-        Raises ``Refused``.
+        ``signature`` is the wire's field, as it stood there or decoded; ``socket`` is any object that stands for this
+        connection. Raises ``Refused``.
         """
-        plain = str(signature, "utf-8", "replace") if isinstance(signature, bytes) else signature
-        found = signature_of(plain.strip('"'))
-        if caller.identity is not None and found is not None:
-            self._replays.use(found, socket)
+        if caller.identity is None:
+            return
+        given = signature if isinstance(signature, str) else envelope.value_of(signature)
+        found = signature_of(given) if isinstance(given, str) else None
+        if found is None:
+            raise Refused(envelope.INVALID)
+        self._replays.use(found, socket)
 
     # Whether they are let in
 
