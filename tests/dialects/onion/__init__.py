@@ -1,1 +1,0 @@
-"""The onion dialect seen from outside."""

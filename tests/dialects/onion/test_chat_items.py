@@ -102,15 +102,18 @@ def test_an_unknown_tool_is_shown_once_it_has_its_result() -> None:
     assert [(item["id"], item["name"], item["status"]) for item in talk.items()[1:]] == [("x", "nosuch", "error")]
 
 
-def test_a_call_has_one_result() -> None:
+def test_a_call_has_one_place_and_one_result() -> None:
+    """The first; also in the messages."""
     talk = Talk()
     talk.starts("go")
+    talk.steps()
     talk.calls("a")
     talk.ends("a", "first")
-    before = talk.items()
     talk.ends("a", "second")
     talk.calls("a")
-    assert talk.items() == before
+    assert [(item["id"], item.get("result")) for item in talk.items()] == [("msg-0", None), ("a", "first")]
+    assert [message.get("content") for message in talk.session()["messages"]] == ["go", None, "first"]
+    assert len(talk.session()["messages"][1]["tool_calls"]) == 1
 
 
 def test_several_answers_in_one_turn_and_a_prompt_between_them() -> None:

@@ -24,11 +24,13 @@ from dragoman.hub.events import (
     MessageAdded,
     Origin,
     PartDelta,
+    PromptSubmitted,
     PromptWithdrawn,
     SessionClosed,
     SettingsChanged,
     ToolCalled,
     ToolEnded,
+    TurnStarted,
 )
 
 from .original import Retelling, recorded, relative, typed
@@ -506,13 +508,35 @@ def test_results_are_kept_once() -> None:
     talk = Talk()
     talk.starts("go")
     talk.steps()
-    tracemalloc.start()
-    try:
+    with Traced() as traced:
         for n, encoded in enumerate(said):
             talk.record(ToolCalled(call=f"c{n}", tool="t", input={}))
             talk.record(ToolEnded(call=f"c{n}", tool="t", status="ok", output=result), encoded)
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert kept < len(result) * len(said) / 10
+    assert traced.kept < len(result) * len(said) / 10
     assert talk.conversation.session(WIRE_ID).count(result.encode()) == 200
+
+
+def test_prompts_are_kept_once() -> None:
+    """That of the newest turn stands in the session object by itself, too."""
+    text = "x" * 100_000
+    said = [wire.encode(wire.UserInput(id=f"p{n}", ts=1.0, content=text, turn=n)) for n in range(100)]
+    talk = Talk()
+    with Traced() as traced:
+        for n, encoded in enumerate(said):
+            talk.record(PromptSubmitted(prompt=f"p{n}", text=text, by="o", via="onion"))
+            talk.record(TurnStarted(turn=f"t{n}", prompt=f"p{n}"), encoded)
+    assert traced.kept < len(text) * len(said) / 10
+
+
+class Traced:
+    """How many bytes were taken in a while, and not given back."""
+
+    kept = 0
+
+    def __enter__(self) -> Traced:
+        tracemalloc.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kept, _peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()

@@ -254,6 +254,19 @@ def test_a_client_that_lacks_something_is_told_however_far_it_says_it_is(place: 
         assert talk.session() == newest
 
 
+def test_the_same_words_of_somebody_else_are_not_the_same() -> None:
+    talk, _, newest = two_turns()
+    words = ["one", "first", "two", "second"]
+    swapped = [{"role": role, "content": text} for role, text in zip(["assistant", "user"] * 2, words, strict=True)]
+    assert merge(talk, claim_of({**newest, "messages": swapped}))
+
+
+def test_what_was_taken_in_without_numbers_is_known_too() -> None:
+    talk = Talk()
+    assert not merge(talk, claim_of({"messages": [{"role": "assistant", "content": "hello"}]}))
+    assert merge(talk, None)
+
+
 def test_nobody_lacks_anything_of_a_session_in_which_nothing_was_said() -> None:
     assert not server_newer(Talk().conversation, None)
     assert not server_newer(Talk().conversation, Claim())
