@@ -77,11 +77,8 @@ class Retelling:
 
     def _record(self, fact: Any, *entries: Message, at: float | None = None) -> None:
         seconds = entries[0]["ts"] if entries else at
-        self.talk.record(
-            fact,
-            *(json.dumps(entry).encode() for entry in entries),
-            at=None if seconds is None else round(seconds * 1000),
-        )
+        said = [json.dumps(entry).encode() for entry in entries]
+        self.talk.record(fact, said=said, at=None if seconds is None else round(seconds * 1000))
 
     def _user_input(self, entry: Message) -> None:
         self._end_step()

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.onion import messages as wire
-from dragoman.hub.events import HistoryMerged, HistoryMessage
+from dragoman.hub.events import Attachment, HistoryMerged, HistoryMessage, Problem, ToolCalled
 
 from .original import Retelling, recorded, relative, typed
 from .rambling import Rambling
@@ -50,12 +49,13 @@ def test_a_recorded_chat_is_shown_as_the_original_showed_it(name: str) -> None:
 
 def test_a_turn_with_all_that_can_be_shown() -> None:
     talk = Talk()
-    files = wire.FilesReceived(id="f", ts=1.0, files=(wire.ReceivedFile("1_a.txt", ".co/uploads/1_a.txt"),), turn=1)
-    talk.starts("look", files, content="look\n\nA reminder.")
+    file = Attachment(kind="file", name="1_a.txt", artifact="upload:.co/uploads/1_a.txt")
+    talk.starts("look", content="look\n\nA reminder.", files=[file])
     talk.steps()
     talk.says("hm", "reasoning")
+    thought = len(talk.log)
     talk.calls("c", given={"q": 1})
-    talk.ends("c", failed=True)
+    talk.ends("c", problem=Problem("broken", "out of order"))
     talk.stepped()
     talk.steps()
     talk.says("there")
@@ -66,14 +66,14 @@ def test_a_turn_with_all_that_can_be_shown() -> None:
             "type": "files_received",
             "files": [{"name": "1_a.txt", "path": ".co/uploads/1_a.txt"}],
         },
-        {"id": "ev-5", "type": "thinking", "status": "done", "content": "hm", "kind": "reflect"},
+        {"id": f"ev-{thought}", "type": "thinking", "status": "done", "content": "hm", "kind": "reasoning"},
         {
             "id": "c",
             "type": "tool_call",
             "name": "search",
-            "args": None,
+            "args": {"q": 1},
             "status": "error",
-            "result": "found",
+            "result": "Error: found",
             "timing_ms": 3.0,
         },
         {"id": "msg-3", "type": "agent", "content": "there"},
@@ -88,7 +88,7 @@ def test_a_tool_that_runs_has_its_place_already() -> None:
     talk.calls("b")
     assert talk.items()[1:] == [
         {"id": "a", "type": "tool_call", "name": "search", "args": {"q": 1}, "status": "running"},
-        {"id": "b", "type": "tool_call", "name": "search", "args": None, "status": "running"},
+        {"id": "b", "type": "tool_call", "name": "search", "args": {}, "status": "running"},
     ]
     talk.ends("b")
     assert [(item["id"], item["status"]) for item in talk.items()[1:]] == [("a", "running"), ("b", "done")]
@@ -97,9 +97,14 @@ def test_a_tool_that_runs_has_its_place_already() -> None:
 def test_an_unknown_tool_is_shown_once_it_has_its_result() -> None:
     """No ``tool_call`` is said of it."""
     talk = Talk()
+    problem = Problem("no_such_tool", "there is no such tool")
     talk.starts("go")
-    talk.ends("x", "Tool 'nosuch' not found", "nosuch", failed=True)
-    assert [(item["id"], item["name"], item["status"]) for item in talk.items()[1:]] == [("x", "nosuch", "error")]
+    talk.record(ToolCalled(call="x", tool="nosuch", invalid=True, problem=problem))
+    assert talk.ids() == ["msg-0"]
+    talk.ends("x", tool="nosuch", problem=problem)
+    assert [(item["id"], item["status"], item["result"]) for item in talk.items()[1:]] == [
+        ("x", "error", "Tool 'nosuch' not found")
+    ]
 
 
 def test_a_call_has_one_place_and_one_result() -> None:

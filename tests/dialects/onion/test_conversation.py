@@ -24,6 +24,7 @@ from dragoman.hub.events import (
     MessageAdded,
     Origin,
     PartDelta,
+    Problem,
     PromptSubmitted,
     PromptWithdrawn,
     SessionClosed,
@@ -249,12 +250,12 @@ def test_a_result_that_nothing_tells_of_has_its_output_or_its_problem() -> None:
     talk = Talk()
     talk.starts("go")
     talk.steps()
-    talk.record(ToolCalled(call="a", tool="x"))
-    talk.record(ToolCalled(call="b", tool="x"))
-    talk.record(ToolEnded(call="a", tool="x", status="ok", output={"n": 1}))
-    talk.record(ToolEnded(call="b", tool="x", status="ok", output="plain"))
-    assert told(talk.session()["messages"])[2:] == [("tool", '{"n":1}'), ("tool", "plain")]
-    assert talk.items() == [{"id": "msg-0", "type": "user", "content": "go"}]
+    for call in "ab":
+        talk.record(ToolCalled(call=call, tool="x"), said=())
+    talk.record(ToolEnded(call="a", tool="x", status="ok", output={"n": 1}), said=())
+    talk.record(ToolEnded(call="b", tool="x", status="error", problem=Problem("gone", "no more")), said=())
+    assert told(talk.session()["messages"])[2:] == [("tool", '{"n":1}'), ("tool", "no more")]
+    assert talk.ids() == ["msg-0"]
 
 
 def test_what_a_sub_agent_says_and_calls_is_not_part_of_it() -> None:
@@ -416,9 +417,9 @@ def test_nothing_makes_a_conversation_less_far() -> None:
 def test_only_the_newest_of_the_trace_stays() -> None:
     talk = Talk(trace_entries=3)
     talk.short_turn("ask", "answer")
-    assert [entry["type"] for entry in talk.session()["trace"]] == ["user_input", "llm_call"]
-    talk.short_turn("ask", "answer")
-    assert [entry["type"] for entry in talk.session()["trace"]] == ["llm_call", "user_input", "llm_call"]
+    assert [entry["type"] for entry in talk.session()["trace"]] == ["user_input", "llm_call", "llm_result"]
+    talk.starts("next")
+    assert [entry["type"] for entry in talk.session()["trace"]] == ["llm_call", "llm_result", "user_input"]
 
 
 @pytest.mark.parametrize(
@@ -488,7 +489,7 @@ def test_before_the_open_turn_also_when_the_trace_has_moved_on() -> None:
     talk.starts("next")
     talk.steps()
     talk.calls("x")
-    assert [entry["type"] for entry in talk.session(before_turn=True)["trace"]] == ["llm_call"]
+    assert [entry["type"] for entry in talk.session(before_turn=True)["trace"]] == ["llm_result"]
     talk.ends("x")
     talk.says("more", "reasoning")
     assert talk.session(before_turn=True)["trace"] == []
@@ -511,7 +512,7 @@ def test_results_are_kept_once() -> None:
     with Traced() as traced:
         for n, encoded in enumerate(said):
             talk.record(ToolCalled(call=f"c{n}", tool="t", input={}))
-            talk.record(ToolEnded(call=f"c{n}", tool="t", status="ok", output=result), encoded)
+            talk.record(ToolEnded(call=f"c{n}", tool="t", status="ok", output=result), said=[encoded])
     assert traced.kept < len(result) * len(said) / 10
     assert talk.conversation.session(WIRE_ID).count(result.encode()) == 200
 
@@ -524,7 +525,7 @@ def test_prompts_are_kept_once() -> None:
     with Traced() as traced:
         for n, encoded in enumerate(said):
             talk.record(PromptSubmitted(prompt=f"p{n}", text=text, by="o", via="onion"))
-            talk.record(TurnStarted(turn=f"t{n}", prompt=f"p{n}"), encoded)
+            talk.record(TurnStarted(turn=f"t{n}", prompt=f"p{n}"), said=[encoded])
     assert traced.kept < len(text) * len(said) / 10
 
 
