@@ -119,6 +119,13 @@ class SessionLog:
             return []
         return self._tail.after(cursor, limit or self.limits.read_batch)
 
+    def recorded_since(self, cursor: int) -> list[Event] | None:
+        """All events after ``cursor``, durable or not, from memory; None when memory does not reach back that far."""
+        durable = self.recent(cursor, self.limits.tail_events)
+        if durable is None:
+            return None
+        return durable + [event for event, _ in self._pending if event.seq > cursor]
+
     async def read(self, cursor: int, limit: int | None = None) -> list[Event]:
         """Events after ``cursor``, from wherever they are."""
         limit = limit or self.limits.read_batch

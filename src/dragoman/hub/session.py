@@ -414,7 +414,7 @@ class Session(ToolSession, WorkspaceSession):
     async def _repeated(self, seq: int, again: PromptSubmitted) -> Receipt:
         first = await self.fact_at(seq)
         assert isinstance(first, PromptSubmitted)
-        if (first.text, first.content, first.attachments) != (again.text, again.content, again.attachments):
+        if not _repeats(first, again):
             raise ConflictingRepeat(again.client_message_id or "")
         waiting = any(prompt.prompt == first.prompt for prompt in self.state.queue)
         disposition = ("steering" if first.steer else "queued") if waiting else "started"
@@ -485,3 +485,17 @@ class Session(ToolSession, WorkspaceSession):
     def _expire(self, decision: str) -> None:
         if decision in self.state.decisions:
             self._resolve(decision, "expired", reason="expired")
+
+
+def _repeats(first: PromptSubmitted, again: PromptSubmitted) -> bool:
+    """Whether these are the same prompt. A file that comes again lies elsewhere, and ``content`` names where."""
+    if [_came(it) for it in first.attachments] != [_came(it) for it in again.attachments]:
+        return False
+    elsewhere = any(not is_artifact(it.artifact) for it in first.attachments)
+    return first.text == again.text and (elsewhere or first.content == again.content)
+
+
+def _came(attachment: Attachment) -> tuple[object, ...]:
+    """What it is, wherever it lies."""
+    known = attachment.artifact if is_artifact(attachment.artifact) else None
+    return attachment.kind, attachment.media_type, attachment.size, known

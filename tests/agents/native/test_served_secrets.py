@@ -98,7 +98,9 @@ async def test_with_a_token_a_command_cannot_answer_for_the_person(home: Served,
     assert end["output"]["stdout"] == "401\n"
 
 
-async def test_who_is_trusted_and_what_was_sent_is_read_by_no_tool_but_its_uploads(home: Served, tmp_path: Path) -> None:
+async def test_who_is_trusted_and_what_was_sent_is_read_by_no_tool_but_its_uploads(
+    home: Served, tmp_path: Path
+) -> None:
     """Lists, the host's key, what came of turns and pictures lie outside; ``.co/uploads`` is the session's own."""
     kept = [
         ".config/dragoman/trust/whitelist.txt",

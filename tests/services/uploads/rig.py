@@ -60,9 +60,8 @@ class Rig:
 
     async def receive(self, *, prompt: str = "hello", images: Any = None, files: Any = None, **more: Any) -> Received:
         """What comes of these fields; None is one that is not there."""
-        return await receive(
-            self.session, prompt, field(images), field(files), settings=more.pop("settings", SETTINGS), **more
-        )
+        more = {"settings": SETTINGS, "inline_images": True, **more}
+        return await receive(self.session, prompt, field(images), field(files), **more)
 
     def uploads(self) -> dict[str, bytes]:
         """All files that lie in the folder."""

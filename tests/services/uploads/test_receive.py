@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.hub.errors import Busy
+from dragoman.hub.errors import Busy, ConflictingRepeat
 from dragoman.hub.events import ArtifactStored, Attachment, PromptSubmitted
 from dragoman.hub.permissions import LOCAL
 from dragoman.services.uploads import Received, UploadFailed, UploadRefused, UploadSettings, discard
@@ -320,6 +320,42 @@ async def test_a_refused_prompt_leaves_nothing_behind(rig: Rig) -> None:
     assert (rig.uploads(), rig.pictures()) == before
     stored = [fact.artifact for fact in await rig.hub.facts(rig.session) if isinstance(fact, ArtifactStored)]
     assert stored == [hashlib.sha256(GIF).hexdigest()]
+
+
+async def test_what_a_recorded_prompt_refers_to_is_never_discarded(rig: Rig) -> None:
+    """Who submits may be cut off, or told that the disk is slow, after the prompt was recorded."""
+    received = await rig.receive(images=[coded(PNG)], files=[a_file("a")])
+    submitting = asyncio.create_task(submitted(rig, received))
+    await until(lambda: rig.session.head > received.since, "it is recorded")
+    submitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await submitting
+    await discard(rig.session, received)
+    assert (len(rig.uploads()), len(rig.pictures())) == (1, 1)
+    await idle(rig.session)
+    await discard(rig.session, received)
+    assert (len(rig.uploads()), len(rig.pictures())) == (1, 1)
+
+
+async def test_the_same_message_again_is_one_prompt_wherever_its_files_lie(rig: Rig) -> None:
+    """Invariant 3: a client that was cut off sends all of it again."""
+    given: dict[str, Any] = {"images": [coded(PNG)], "files": [a_file("a")]}
+    repeat: dict[str, Any] = {"client_message_id": "m", "when_busy": "queue"}
+    first = await submitted(rig, await rig.receive(**given), **repeat)
+    received = await rig.receive(**given)
+    assert await submitted(rig, received, **repeat) == first
+    await discard(rig.session, received)
+    assert (len(rig.uploads()), len(rig.pictures())) == (1, 1)
+    for other in ({**given, "files": [a_file("a", b"more")]}, {**given, "images": [coded(GIF)]}, {"files": []}):
+        with pytest.raises(ConflictingRepeat):
+            await submitted(rig, await rig.receive(**other), **repeat)
+
+
+@pytest.mark.parametrize("kind", ["scripted", "puppet"])
+async def test_by_default_the_session_says_whether_it_is_shown_pictures(rig: Rig, kind: str) -> None:
+    rig.session = await rig.hub.create(kind)
+    received = await rig.receive(images=[coded(PNG)], inline_images=None)
+    assert (names(received.files), received.images) == ([f"{SECONDS}_image-1.png"], ())
 
 
 async def test_who_discards_twice_does_no_harm(rig: Rig) -> None:

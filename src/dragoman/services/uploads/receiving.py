@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.hub.artifacts import Artifact, ArtifactProblem, Artifacts, is_artifact
-from dragoman.hub.events import Attachment
-from dragoman.hub.log import SessionLog
+from dragoman.hub.events import Attachment, PromptSubmitted
+from dragoman.hub.session import Session
 
 from .folder import UploadFolder, upload_folder
 from .given import Given, check_limits, read_files, read_pictures
@@ -32,13 +32,14 @@ class Received(msgspec.Struct, frozen=True):
     """What came with a prompt and is kept: attachments for ``Session.submit``, the files before the pictures.
 
     ``content`` is what the model is told in place of the prompt's text; None where that says it all. ``cwd`` is the
-    folder that the files lie below.
+    folder that the files lie below, ``since`` the newest ``seq`` of the session's log before any of it was kept.
     """
 
     files: tuple[Attachment, ...] = ()
     images: tuple[Attachment, ...] = ()
     content: str | None = None
     cwd: str = ""
+    since: int = 0
 
 
 class _Stopped(Exception):
@@ -55,26 +56,27 @@ class _Work(msgspec.Struct, frozen=True):
 
 
 async def receive(
-    session: SessionLog,
+    session: Session,
     prompt: str,
     images: Raw,
     files: Raw,
     *,
     settings: UploadSettings,
     artifacts: Artifacts | None = None,
-    inline_images: bool = True,
+    inline_images: bool | None = None,
 ) -> Received:
     """Take in the wire fields ``images`` (base64 texts) and ``files`` (``[{"name", "data"}]``) of a message.
 
-    ``artifacts`` is by default the session's store. Without one, or with ``inline_images`` off (the agent can be shown
-    no picture), pictures are kept as files. Raises ``UploadRefused``, ``UploadFailed``.
+    ``artifacts`` is by default the session's store. Pictures are kept as files where there is none, or its agent cannot
+    be shown any: ``inline_images`` says so for whoever knows. Raises ``UploadRefused``, ``UploadFailed``.
     """
     if not memoryview(files) and not memoryview(images):
         return Received()
+    since = session.head
     given, pictures = await asyncio.to_thread(_read, images, files, settings)
     store = artifacts or session.artifacts
     shown: list[Given] = []
-    if inline_images and store is not None:
+    if pictures and store is not None and (await session.shows_pictures() if inline_images is None else inline_images):
         shown = pictures
     else:
         given += pictures
@@ -87,15 +89,24 @@ async def receive(
             assert store is not None
             kept.append(await _kept(store, session.id, picture))
     except BaseException:
-        await asyncio.shield(_undo(session.id, state.cwd, [*written, *kept], store))
+        await asyncio.shield(_undo(session.id, work.cwd, [*written, *kept], store))
         raise
-    return Received(written, tuple(kept), told(prompt, written) if written else None, state.cwd)
+    return Received(written, tuple(kept), told(prompt, written) if written else None, work.cwd, since)
 
 
-async def discard(session: SessionLog, received: Received, *, artifacts: Artifacts | None = None) -> None:
-    """The prompt was refused after all: let go of what came with it. Raises ``UploadFailed`` if that cannot be."""
-    store = artifacts or session.artifacts
-    await _undo(session.id, received.cwd, [*received.files, *received.images], store)
+async def discard(session: Session, received: Received, *, artifacts: Artifacts | None = None) -> None:
+    """The prompt was refused after all: let go of what came with it. Raises ``UploadFailed`` if that cannot be.
+
+    What a prompt in the log refers to all the same stays: a submission that was cut off, or that the disk was slow to
+    take, may have been recorded.
+    """
+    events = session.recorded_since(received.since)
+    if events is None:
+        return  # so much has happened since that nobody can tell
+    prompts = [event.fact for event in events if isinstance(event.fact, PromptSubmitted)]
+    needed = {it.artifact for prompt in prompts for it in prompt.attachments}
+    kept = [it for it in (*received.files, *received.images) if it.artifact not in needed]
+    await _undo(session.id, received.cwd, kept, artifacts or session.artifacts)
 
 
 def told(prompt: str, files: Sequence[Attachment]) -> str:
