@@ -173,7 +173,7 @@ class Server:
         return await asyncio.to_thread(self._ask, method, path, body, headers or {})
 
     def _ask(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=4 * LIMIT)
         try:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
             connection.request(method, f"{self.prefix}{path}", data, headers)

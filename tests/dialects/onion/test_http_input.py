@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.dialects.onion import http_call
 from dragoman.dialects.onion.settings import OnionSettings
 from dragoman.hub.errors import UnknownSession
 from dragoman.hub.permissions import LOCAL
@@ -299,6 +300,17 @@ async def test_from_without_a_signature_is_no_identity(served: Server) -> None:
     assert (await served.only()).shown.owner == "onion:anonymous"
 
 
+@pytest.mark.parametrize("where", ["header", "query"])
+async def test_a_token_that_is_given_must_be_right(served: Server, where: str) -> None:
+    async def sent(token: str) -> Reply:
+        if where == "query":
+            return await served.post(f"/input?token={token}", {"prompt": "say x"})
+        return await served.post("/input", {"prompt": "say x"}, authorization=f"Bearer {token}")
+
+    assert (await sent("wrong")).error == (401, "unauthorized")
+    assert (await sent(TOKEN)).json["result"] == "x"
+
+
 @pytest.mark.parametrize(
     ("trust", "text"),
     [
@@ -427,6 +439,7 @@ async def test_files_that_are_refused_are_said_and_the_next_prompt_runs(
     assert (await server.post("/input", body)).json["result"] == "x"
 
 
+@pytest.mark.slow
 async def test_ten_files_of_ten_megabytes_fit(served: Server) -> None:
     files = [{"name": f"f{number}", "data": b64encode(bytes([number]) * 10_485_760).decode()} for number in range(10)]
     answer = await served.post("/input", {"prompt": "say all", "files": files})
@@ -474,6 +487,19 @@ async def test_bodies_that_are_too_much_together_have_to_wait_for_each_other(mak
     async with asyncio.timeout(20):
         while await refused():
             await asyncio.sleep(0.01)
+
+
+async def test_a_body_that_does_not_come_is_waited_for_only_so_long(
+    served: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_call, "BODY_SECONDS", 0.05)
+    slow = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+    slow.putrequest("POST", f"{served.prefix}/input")
+    slow.putheader("content-length", "900")
+    await asyncio.to_thread(slow.endheaders, b'{"prompt"')
+    answer = await asyncio.to_thread(slow.getresponse)
+    assert (answer.status, json.loads(answer.read())["error"]) == (408, "the body has not come within 0.05 seconds")
+    slow.close()
 
 
 async def test_what_it_did_can_be_read_at_once(served: Server) -> None:

@@ -9,6 +9,7 @@ import logging
 import os
 import resource
 import stat
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from msgspec import Raw
 from dragoman.agents.scripted import ScriptedFactory
 from dragoman.dialects.onion.results import Results, Shown
 from dragoman.dialects.onion.results_file import NAME, Line, ResultsFile, shown
-from dragoman.hub.events import Answer
+from dragoman.hub.events import Answer, Event
 from dragoman.hub.memory import MemoryJournal, MemoryStore
 from dragoman.hub.permissions import EVERYTHING, LOCAL, Principal
 from dragoman.hub.registry import Registry
@@ -336,22 +337,25 @@ async def test_a_turn_that_ends_while_nobody_is_connected_is_told(stage: Stage) 
 
 
 async def test_while_it_runs_it_is_running_and_while_it_asks_it_waits(stage: Stage) -> None:
-    session = await stage.session()
-    await session.submit(OWNER, "sleep 1\npermit rm\nsay done", via="test")
+    session, script = await stage.session(), "ask Which?\npermit rm\nsay done"
+
+    async def answered(answer: Answer) -> None:
+        await eventually(lambda: session.shown.decisions, "it asks")
+        await session.answer(OWNER, next(iter(session.shown.decisions)), answer, via="test")
+
+    await session.submit(OWNER, script, via="test")
+    await eventually(lambda: session.shown.decisions, "it asks")
     running = await stage.found(session)
     assert running is not None
-    assert (running["status"], running["prompt"], running["result"], running["session"]) == (
-        "running",
-        "sleep 1\npermit rm\nsay done",
-        None,
-        None,
-    )
-    await eventually(lambda: session.shown.decisions, "it asks")
+    told = (running["status"], running["prompt"], running["result"], running["session"])
+    assert told == ("running", script, None, None)
+    await answered(Answer(text="this"))
+    await eventually(lambda: any(it.kind == "permission" for it in session.shown.decisions.values()), "it asks again")
     waiting = await stage.found(session)
     assert waiting is not None
-    assert waiting["status"] == "waiting_approval"
+    assert (waiting["status"], waiting["session"]) == ("waiting_approval", {"prompts": 1})
     assert (waiting["prompt"], waiting["created"]) == (running["prompt"], running["created"])
-    await session.answer(OWNER, next(iter(session.shown.decisions)), Answer(accept=True), via="test")
+    await answered(Answer(accept=True))
     await eventually(lambda: not session.shown.turn, "it ended")
     done = await stage.found(session)
     assert done is not None
@@ -514,3 +518,34 @@ async def test_readers_and_writers_at_once_see_whole_results(stage: Stage) -> No
         found = await stage.found(session)
         assert found is not None
         assert (found["status"], found["result"]) == ("done", "9")
+
+
+async def test_a_disk_that_stands_still_delays_no_turn_and_costs_no_memory(stage: Stage) -> None:
+    sessions = [await stage.session() for _ in range(4)]
+    await stage.played(sessions[0], "say before")
+    still = threading.Event()
+    stage.results._thread.submit(still.wait)
+    for number in range(25):
+        for session in sessions:
+            await session.submit(OWNER, f"say {number}", via="test", when_busy="queue")
+    await eventually(lambda: all(not it.shown.turn and not it.shown.queue for it in sessions), "all ended")
+    assert len(stage.results._waiting) <= len(sessions)
+    still.set()
+    for session in sessions:
+        found = await stage.found(session)
+        assert found is not None
+        assert (found["status"], found["prompt"], found["result"]) == ("done", "say 24", "24")
+
+
+async def test_of_a_turn_that_is_in_memory_nothing_is_read_from_the_journal(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await stage.session()
+    await stage.played(session, "say first")
+
+    async def read(*_given: object) -> list[Event]:
+        raise AssertionError("the journal was read")
+
+    monkeypatch.setattr(stage.registry.journal, "read_back", read)
+    found = await stage.played(session, "say second")
+    assert (found["prompt"], found["result"]) == ("say second", "second")

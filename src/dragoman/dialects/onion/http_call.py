@@ -29,6 +29,9 @@ FROM, SIGNATURE, TIMESTAMP = "x-co-from", "x-co-signature", "x-co-timestamp"
 TO, REQUEST_ID = "x-co-to", "x-co-request-id"
 """Headers that sign a request without a body: the caller, the signature, its time, whom it is for, its own id."""
 
+BODY_SECONDS = 300.0
+"""Within which a body must have come: whoever sends one holds a place meanwhile."""
+
 UNCACHED = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 NOT_FOUND = "not found"
@@ -83,7 +86,8 @@ class Call:
         self.request = request
         self.peer = request.client.host if request.client is not None else ""
         self.loopback = is_loopback(self.peer)
-        self.token = self._shows_token()
+        self._given = self._given_token()
+        self.token = self._given is not None and host.token is not None and host.token(self._given)
 
     @property
     def headers(self) -> Headers:
@@ -107,7 +111,14 @@ class Call:
         limit.size = size
 
     async def body(self) -> bytes:
-        """All of it. Raises ``Problem`` for one that is too large, ``Gone`` when its sender goes away."""
+        """All of it. Raises ``Problem`` for one that is too large or too slow, ``Gone`` when its sender goes away."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                return await self._body()
+        except TimeoutError:
+            raise Problem(408, f"the body has not come within {BODY_SECONDS:g} seconds") from None
+
+    async def _body(self) -> bytes:
         pieces = []
         while True:
             try:
@@ -138,10 +149,16 @@ class Call:
         """Who signed, or nobody where that is allowed. One signature is good for one request, or for the same one sent
         again at once. Raises ``Refused``."""
         trust = self.host.trust
+        self.check_token()
         caller = trust.verify(signed, loopback=self.loopback, token=self.token)
         if caller.identity is not None:
             trust.check_replay(caller, bytes(signed.signature).decode("utf-8", "replace"), self.request)
         return caller
+
+    def check_token(self) -> None:
+        """A token that is given must be right, as on the socket. Raises ``Refused``."""
+        if self._given is not None and self.host.token is not None and not self.token:
+            raise Refused("unauthorized")
 
     def signed_by_headers(self) -> Signed:
         """What the ``x-co-`` headers sign: this request, by method and path as they really are (spec §10)."""
@@ -170,10 +187,9 @@ class Call:
         if any(payload.get(name, value) != value for name, value in ours.items()):
             raise Refused(OTHER_REQUEST)
 
-    def _shows_token(self) -> bool:
+    def _given_token(self) -> str | None:
         given = self.headers.get("authorization", "")
-        token = given[7:] if given.startswith("Bearer ") else self.request.query_params.get("token")
-        return token is not None and self.host.token is not None and self.host.token(token)
+        return given[7:] if given.startswith("Bearer ") else self.request.query_params.get("token")
 
     def has_bearer(self) -> bool:
         """Whether the server's token stands in the header; one in the address does not count."""

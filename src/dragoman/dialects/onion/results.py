@@ -38,7 +38,7 @@ RETRY = 5.0
 PATIENCE = 2.0
 """Seconds that a reader waits for what is still to be written."""
 
-_PAGE = 256
+_FIRST_PAGE, _PAGE = 32, 256
 """Events that are read at once, backwards, to find how a turn began or ended."""
 
 _PAGES = 400
@@ -330,15 +330,18 @@ class Results:
 
 
 async def _backwards(session: Session) -> AsyncIterator[tuple[AnyFact, int]]:
-    """The facts of a session's log with their times, the newest first, as far back as is reasonable."""
-    before = None
+    """The facts of a session's log with their times, the newest first, as far back as is reasonable. The newest are in
+    memory mostly."""
+    before, page = session.shown.seq + 1, _FIRST_PAGE
     for _ in range(_PAGES):
-        events = await session.read_back(before, _PAGE)
+        events = session.recent(max(0, before - 1 - page), min(page, before - 1))
+        if events is None:
+            events = await session.read_back(before, page)
         if not events:
             return
         for event in reversed(events):
             yield event.fact, event.at
-        before = events[0].seq
+        before, page = events[0].seq, _PAGE
 
 
 def _nothing() -> None:

@@ -52,6 +52,7 @@ def _owner(call: Call) -> Caller:
     ``Refused``.
     """
     trust = call.host.trust
+    call.check_token()
     signed = call.signed_by_headers()
     if signed == Signed():
         caller = Caller(None, loopback=call.loopback, token=call.token)
