@@ -173,7 +173,8 @@ class Wire(asyncio.Protocol):
             return
         self._bytes = bytearray(rest)
         self._upgraded = True
-        self._opened.set_result(None)
+        if not self._opened.done():  # who waited may have given up
+            self._opened.set_result(None)
 
     def _read_frame(self) -> bool:
         """Take one frame, if there is a whole one."""
