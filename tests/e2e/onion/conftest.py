@@ -97,9 +97,12 @@ async def model() -> AsyncIterator[ModelServer]:
 
 
 async def _serve(host: Host) -> AsyncIterator[Stage]:
-    await host.start()
-    yield Stage(host)
-    host.kill()
+    try:
+        await host.start()
+        yield Stage(host)
+    finally:
+        if host.process is not None:
+            host.kill()
     assert "Traceback" not in host.log.read_text(), host.log.read_text()
 
 

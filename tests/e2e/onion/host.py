@@ -60,6 +60,8 @@ class Host(Served):
         flags += ["--dialect", "onion"] if root else []
         env = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "XDG_STATE_HOME": str(home / ".state")}
         super().__init__(self.work, *flags, env=env)
+        # Where the clients are cached is no setting of the server's.
+        self._env = {name: value for name, value in self._env.items() if not name.startswith("DRAGOMAN_")}
         self.log = folder / "log"
         self.config = home / ".config" / "dragoman"
         self._prefix = "" if root else "/onion"

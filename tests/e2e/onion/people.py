@@ -47,6 +47,7 @@ class Program:
         self._news = asyncio.Event()
         self.said: list[Line] = []
         self.process: Process | None = None
+        self.gone = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Program]:
@@ -72,6 +73,7 @@ class Program:
 
     async def ask(self, what: str, limit: float | None = LIMIT, **command: Any) -> Any:
         """One command and its answer. Raises ``Raised``."""
+        assert not self.gone, self._story()
         number = next(self._numbers)
         self._waiting[number] = asyncio.get_running_loop().create_future()
         self.tell(n=number, do=what, **command)
@@ -94,6 +96,7 @@ class Program:
         try:
             async with asyncio.timeout(LIMIT):
                 while not (answer := probe()):
+                    assert not self.gone, self._story()
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
@@ -119,6 +122,8 @@ class Program:
             else:
                 waiting.set_result(line["ok"])
             self._news.set()
+        self.gone = True
+        self._news.set()
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(AssertionError(f"the client's process is gone\n{self._story()}"))

@@ -23,7 +23,7 @@ STOPPED = "What would you like me to do?"
 def held(stage: Stage, text: str, gate: str) -> str:
     """A prompt whose turn reads a file, and then waits at a gate before the model says ``Done.``."""
     (stage.host.work / "held.txt").write_text("held\n")
-    reading = Answer((use("read", {"file_path": "held.txt"}, id=f"call-{gate}"),))
+    reading = Answer((use("read", {"filePath": "held.txt"}, id=f"call-{gate}"),))
     return stage.prompt(text, reading, Answer(say("Done.").parts, before=Gate(gate)))
 
 

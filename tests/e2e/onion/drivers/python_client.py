@@ -51,9 +51,9 @@ def callback(agent: str, name: str) -> Any:
 
     async def asked(event: Any) -> Any:
         number = next(numbers)
-        open_callbacks[number] = asyncio.get_running_loop().create_future()
+        waiting = open_callbacks[number] = asyncio.get_running_loop().create_future()
         say(asked=number, agent=agent, on=name, event=event)
-        return await open_callbacks.pop(number)
+        return await waiting
 
     return asked
 
@@ -108,7 +108,7 @@ async def main() -> None:
     while line := await asyncio.to_thread(sys.stdin.readline):
         command = json.loads(line)
         if command["do"] == "answer":
-            waiting = open_callbacks[command["asked"]]
+            waiting = open_callbacks.pop(command["asked"])
             waiting.get_loop().call_soon_threadsafe(waiting.set_result, command["value"])
             continue
         task = asyncio.create_task(handle(command))
