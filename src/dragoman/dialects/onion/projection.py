@@ -23,6 +23,7 @@ from dragoman.hub.events import (
     MessageAdded,
     Outcome,
     PartDelta,
+    PartStarted,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -84,6 +85,8 @@ class _Step(msgspec.Struct):
     at: int
     model: str
     calls: int = 0
+    announced: int = 0
+    """Calls whose arguments the model began to say: those that are made only once it has said all."""
     usage: UsageReported | None = None
 
 
@@ -200,12 +203,18 @@ class Projection:
             model=(step.usage.model if step.usage is not None else None) or step.model,
             iteration=fact.step,
             duration_ms=float(event.at - step.at),
-            tool_calls_count=step.calls,
+            tool_calls_count=max(step.calls, step.announced),
             usage=_usage(step.usage),
             context_percent=_context_percent(step.usage),
             status="success" if fact.problem is None else "error",
         )
         return [_said(result, traced=True, second=True)]
+
+    def _part(self, event: Event, fact: PartStarted) -> list[Said]:  # noqa: ARG002
+        step = self._steps.get(self._step)
+        if step is not None and fact.kind == "tool_input":
+            step.announced += 1
+        return []
 
     def _delta(self, event: Event, fact: PartDelta) -> list[Said]:
         if fact.kind != "text":
@@ -395,6 +404,7 @@ _FACTS: dict[type, Callable[[Projection, Event, Any], list[Said]]] = {
     StepStarted: Projection._step_started,
     UsageReported: Projection._usage,
     StepEnded: Projection._step_ended,
+    PartStarted: Projection._part,
     PartDelta: Projection._delta,
     MessageAdded: Projection._message,
     Compacted: Projection._compacted,
