@@ -69,6 +69,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("what is no file is refused", "spec 8", sessions.files_that_are_none),
     Difference("every file has a name", "spec 8", sessions.names_of_files),
     Difference("files of interjections are kept", "spec 15 #3; spec 6", sessions.files_of_interjections),
+    Difference("unsigned requests, too", "seed: Trust Level; spec 14.11", sessions.unsigned_requests),
+    Difference("no socket, not found", "docs/architecture.md", sessions.other_paths),
     Difference("a session says its mode", "spec 7; spec 14.2", shapes.with_mode),
     Difference("HTTP as it is here", "invariant 11", sessions.http_as_it_is_here),
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from .compare import ANYTHING
-from .recording import Answered, Entry, Frame, Received, Sent, sockets
+from .recording import Answered, Asked, Entry, Frame, Received, Refused, Sent, sockets
 from .rewriting import Talk, answered_by, connected, each, error, instead
 
 PREFIX = "<seconds>_"
@@ -149,22 +149,75 @@ def files_of_interjections(name: str, entries: list[Entry]) -> list[Entry]:
             made.append(Received(entry.conn, {**event, "session_id": entry.frame["session_id"]}, entry.at))
 
     def change(frame: Frame) -> None:
-        if frame["type"] == "OUTPUT":
-            trace = frame["session"]["trace"]
-            at = next(at for at, one in enumerate(trace) if one.get("runtime_input"))
-            trace.insert(at + 1, dict(event))
+        if frame["type"] != "OUTPUT":
+            return
+        trace, items = frame["session"]["trace"], frame["chat_items"]
+        at = next(at for at, one in enumerate(trace) if one.get("runtime_input"))
+        trace.insert(at + 1, dict(event))
+        said = next(place for place, item in enumerate(items) if item.get("content") == trace[at]["content"])
+        items.insert(said + 1, {"id": f"files-{at + 1}", "type": "files_received", "files": event["files"]})
+        for holder in (frame, frame["session"], frame["session"]["messages"][-1], items[-1]):
+            key = "result" if "result" in holder else "content"
+            holder[key] = f"{holder[key]}{ANYTHING}"
 
     return each(made, change)
 
 
+def unsigned_requests(name: str, entries: list[Entry]) -> list[Entry]:
+    """Over HTTP as over sockets: when open nobody need sign, and what was signed is its owner's only."""
+    if name != "http_open":
+        return entries
+    made: list[Entry] = []
+    for entry in entries:
+        asked = made[-1] if made else None
+        if isinstance(entry, Answered) and isinstance(asked, Asked):
+            entry = _unsigned(asked, entry)  # noqa: PLW2901
+        made.append(entry)
+    return made
+
+
+def _unsigned(asked: Asked, answer: Answered) -> Answered:
+    if asked.method == "GET" and asked.path.startswith("/sessions/"):
+        return replace(answer, status=404, body={"error": "not found"})
+    if asked.path != "/input" or answer.body != {"error": "unauthorized: signed request required"}:
+        return answer
+    if asked.body == "":
+        return replace(answer, status=400, body={"error": "prompt required"})
+    assert isinstance(asked.body, dict)
+    talk = Talk([], "")
+    output = talk.echo(asked.body["prompt"])[-1]
+    told = {key: value for key, value in output.items() if key != "type"}
+    return replace(answer, status=200, body={**told, "status": "done", "server_newer": False})
+
+
+def other_paths(name: str, entries: list[Entry]) -> list[Entry]:
+    """Where there is no socket, nothing is found: as everywhere on this server."""
+    return [replace(entry, status=404) if isinstance(entry, Refused) else entry for entry in entries]
+
+
 def http_as_it_is_here(name: str, entries: list[Entry]) -> list[Entry]:
-    """What HTTP says of our server, and to whom."""
+    """What HTTP says of our server: a page of another origin reads it only if it was named."""
     made: list[Entry] = []
     for entry in entries:
         if isinstance(entry, Answered):
             headers = {key: value for key, value in entry.headers.items() if not key.startswith("access-control")}
-            entry = replace(entry, headers=headers)  # noqa: PLW2901
+            entry = replace(entry, headers=headers, body=_as_here(entry.body))  # noqa: PLW2901
         made.append(entry)
+    return made
+
+
+def _as_here(body: Any) -> Any:
+    """A body as our server has it: its own version, and no word of what sessions there may be."""
+    if not isinstance(body, dict):
+        return body
+    made = dict(body)
+    if "uptime" in made:
+        made["uptime"] = ANYTHING
+    if "accepted_inputs" in made:
+        made.update(version=ANYTHING, model=ANYTHING, tools=ANYTHING)
+        made["trust"] = made["trust"] if made["trust"] in ("open", "strict") else "custom"
+    if "onboard" in made:
+        made["onboard"] = {"invite_code": True, "payment": None}
     return made
 
 

@@ -96,7 +96,13 @@ def signed_prompts(name: str, entries: list[Entry]) -> list[Entry]:
 
 def answers_to_all(name: str, entries: list[Entry]) -> list[Entry]:
     """What is no message has an answer, and leaves the socket as it was."""
-    return unbroken(entries, lambda sent: error())
+    return unbroken(entries, _why)
+
+
+def _why(sent: Sent) -> Frame:
+    """What is no object comes back, as what is no JSON does."""
+    no_object = isinstance(sent.message, str) and not sent.message.startswith("{")
+    return {**error(), "received": sent.message} if no_object else error()
 
 
 def unknown_types(name: str, entries: list[Entry]) -> list[Entry]:

@@ -87,8 +87,9 @@ def mode_at_once(name: str, entries: list[Entry]) -> list[Entry]:
         if isinstance(entry, Received) and entry.frame["type"] == "mode_changed":
             continue
         made.append(entry)
-        if isinstance(entry, Sent) and entry.kind == "mode_change" and not _changed_before(made[:-1]):
+        if isinstance(entry, Sent) and entry.kind == "mode_change":
             changed = _mode_changed("accept_edits", Talk(made, entry.conn).session, "user")
+            changed["id"] = f"<new mode {len(made)}>"
             made.append(Received(entry.conn, changed, entry.at))
     return _unasked(made, "write again")
 
@@ -115,10 +116,6 @@ def stopped(name: str, entries: list[Entry]) -> list[Entry]:
                 item.update(status="error", result=ANYTHING)
 
     return each(entries, change)
-
-
-def _changed_before(entries: list[Entry]) -> bool:
-    return any(isinstance(entry, Received) and entry.frame["type"] == "mode_changed" for entry in entries)
 
 
 def _unasked(entries: list[Entry], prompt: str) -> list[Entry]:
