@@ -1,0 +1,93 @@
+"""Whose a session is, and who may approve what its agent wants (spec §14; invariant 12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from .conftest import MakeServer
+from .rig import ALICE, BOB, Onion, calls, of, script
+
+ASKS = script(*calls(("bash", {"command": "touch asked"})), "say over")
+
+
+async def test_the_name_of_anothers_session_means_a_new_one(served: Onion) -> None:
+    async with served.client("shared-name", key=ALICE) as alice:
+        await alice.turn(script("say secret"))
+        async with served.client("shared-name", key=BOB) as bob:
+            connected = bob.frames[0]
+            assert connected == {"type": "CONNECTED", "session_id": "shared-name", "status": "new"}
+            output = (await bob.turn(script("say mine")))[-1]
+            assert output["session"]["turn"] == 1
+            assert "secret" not in json.dumps(bob.frames)
+        async with served.client("shared-name") as nobody:
+            assert nobody.frames[0] == {"type": "CONNECTED", "session_id": "shared-name", "status": "new"}
+        again = (await alice.turn(script("say more")))[-1]
+        assert again["session"]["turn"] == 2
+        assert "mine" not in json.dumps(again)
+
+
+async def test_the_uuid_of_a_keys_session_is_no_credential(served: Onion) -> None:
+    async with served.client(key=ALICE) as alice:
+        await alice.turn(script("say secret"))
+        for key in (BOB, None):
+            async with served.client(alice.session_id, key=key) as other:
+                assert other.frames[0] == {
+                    "type": "CONNECTED", "session_id": alice.session_id, "status": "new",
+                }  # fmt: skip
+                assert await other.status() == "connected"  # their own, of that name
+        async with served.talk() as stranger:
+            for name in (alice.session_id, "no such"):
+                stranger.say("SESSION_STATUS", session={"session_id": name})
+            answers = [await stranger.next("SESSION_STATUS", session_id="no such")]
+            assert {frame["status"] for frame in answers} == {"not_found"}
+
+
+async def test_unsigned_callers_here_see_sessions_of_other_protocols(served: Onion) -> None:
+    made = await served.asked("POST", "/sessions", {"kind": "scripted", "cwd": str(served.work)})
+    async with served.client(made["session"]) as talk:
+        output = (await talk.turn("say hello from elsewhere"))[-1]
+        assert output["result"] == "hello from elsewhere"
+        assert output["session_id"] == made["session"]
+    async with served.client(made["session"], key=ALICE) as signed:
+        assert signed.frames[0]["status"] == "new"
+
+
+@pytest.fixture
+async def reserved(make_server: MakeServer) -> AsyncIterator[Onion]:
+    """A server where being on this machine is no right to approve."""
+    yield await make_server(config=f'[trust]\napprovers = ["whitelist"]\nwhitelist = ["{BOB.address}"]\n')
+
+
+async def test_who_may_not_approve_is_not_asked_and_cannot(reserved: Onion) -> None:
+    async with reserved.client("s", key=ALICE) as alice:
+        alice.input(ASKS)
+        await alice.next("tool_call")
+        alice.say("APPROVAL_RESPONSE", approved=True)
+        assert (await alice.next("ERROR"))["code"] == "STALE_ANSWER"
+        alice.say("mode_change", mode="ulw")
+        assert (await alice.next("ERROR"))["message"].startswith("forbidden")
+        alice.say("mode_change", mode="plan")  # that is less than before
+        assert (await alice.next("mode_changed"))["mode"] == "plan"
+        assert await alice.status() == "running"
+        assert not of(alice.frames, "approval_needed")
+        row = next(row for row in await reserved.hub_sessions() if row["owner"].endswith(ALICE.address))
+        decisions = (await reserved.asked("GET", f"/sessions/{row['session']}"))["decisions"]
+        (decision,) = decisions
+        answer = {"answer": {"accept": True}}
+        await reserved.asked("POST", f"/sessions/{row['session']}/decisions/{decision['decision']}", answer)
+        output = await alice.next("OUTPUT")
+        assert output["result"] == "over"
+        assert (reserved.work / "asked").exists()
+
+
+async def test_who_may_only_write_answers_questions(reserved: Onion) -> None:
+    async with reserved.client("s", key=ALICE) as alice:
+        alice.input(script(*calls(("ask", {"question": "Which?", "options": ["a", "b"]})), "say over"))
+        asked = await alice.next("ask_user")
+        assert (asked["question"], asked["options"]) == ("Which?", ["a", "b"])
+        alice.say("ASK_USER_RESPONSE", answer="b")
+        assert (await alice.next("tool_result"))["result"] == "b"
+        await alice.next("OUTPUT")
