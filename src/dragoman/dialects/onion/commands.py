@@ -81,7 +81,7 @@ class Commands:
         caller = trust.verify(message.signed, loopback=self._link.loopback, token=self._link.token)
         if caller.identity is not None:
             trust.check_replay(caller, _text(message.signed.signature), self._link)
-        onboarding = await trust.admit(caller, message.signed.payload)
+        onboarding = await trust.admit(caller, message.signed.payload, peer=self._link.peer)
         if onboarding is not None:
             self._gated = _Gated(caller, message)
             self._link.say(_required(caller, onboarding))
