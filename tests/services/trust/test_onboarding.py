@@ -266,6 +266,24 @@ async def test_so_may_one_address_with_many_identities(tmp_path: Path) -> None:
     assert await submit(door, invite_code="CODE1", peer="192.0.2.8") == CODE_TAKEN
 
 
+NEIGHBOURS = {
+    "with IPv6 all of a network": ("2001:db8::1", "2001:db8::2:3", True),
+    "but no other network": ("2001:db8::1", "2001:db8:0:1::1", False),
+    "with IPv4 each": ("192.0.2.1", "192.0.2.2", False),
+    "written as IPv6 too": ("::ffff:192.0.2.1", "192.0.2.1", True),
+    "what is no address": ("unix", "unix", True),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "same"), NEIGHBOURS.values(), ids=NEIGHBOURS.keys())
+async def test_whose_address_it_is(tmp_path: Path, one: str, other: str, same: bool) -> None:
+    door = Door(tmp_path, CODES, peer_code_attempts=1)
+    with pytest.raises(Refused, match=f"^{WRONG}$"):
+        await submit(door, invite_code="WRONG", peer=one)
+    with pytest.raises(Refused, match="too many" if same else f"^{WRONG}$"):
+        await submit(door, BOB, expected=BOB, invite_code="WRONG", peer=other)
+
+
 async def test_codes_in_connect_are_counted_with_them(tmp_path: Path) -> None:
     door = Door(tmp_path, CODES, code_attempts=2)
     for _ in range(2):

@@ -54,7 +54,7 @@ class TrustSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Invite codes and payments that one identity may try in vain within ``code_seconds``."""
 
     peer_code_attempts: int = 20
-    """The same for one network address."""
+    """The same for one network address; with IPv6 for one network of 64 bits."""
 
     code_seconds: float = 60.0
     """After so long an attempt is forgotten."""
