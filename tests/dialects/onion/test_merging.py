@@ -17,12 +17,12 @@ from dragoman.dialects.onion.merging import (
     BadClaim,
     Claim,
     Measure,
-    measure_of,
+    measure_after,
     read_claim,
     server_newer,
     taken_in,
 )
-from dragoman.hub.events import HistoryMerged, HistoryReset
+from dragoman.hub.events import HistoryMerged, HistoryMessage, HistoryReset
 
 from .original import Retelling, recorded
 from .talking import WIRE_ID, Talk
@@ -93,7 +93,6 @@ def test_only_what_people_and_the_model_said_is_read() -> None:
     assert claim is not None
     assert [(m.role, m.content) for m in claim.messages] == [("user", "hello"), ("assistant", "hi")]
     assert (claim.count, claim.measure) == (5, Measure(1, 2, 3.5))
-    assert measure_of(claim.detail(), asked=0) == claim.measure
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,10 @@ def test_numbers_that_say_nothing_are_missing(number: str, turn: int, iteration:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, True, "5", None, 10**400], ids=lambda v: str(v)[:5])
 def test_numbers_of_a_log_are_read_the_same_way(value: object) -> None:
-    assert measure_of({"turn": value, "iteration": value, "updated": value}, asked=4) == Measure(4, 0, 0.0)
+    detail = {"turn": value, "iteration": value, "updated": value}
+    messages = (HistoryMessage(role="user", content="a"), HistoryMessage(role="assistant", content="b"))
+    fact = HistoryMerged(messages=messages, replace=False, by="o", via="onion", detail=detail)
+    assert measure_after(fact, Measure(3)) == Measure(4)
 
 
 def test_a_claim_that_costs_too_much_to_read_says_nothing() -> None:

@@ -34,7 +34,7 @@ from dragoman.hub.events import (
     TurnStarted,
 )
 
-from .merging import Measure, measure_of, text_of
+from .merging import Measure, measure_after, text_of
 from .messages import Mode
 from .projection import WHAT_NEXT
 from .transcript import Entry, Piece, Size, Transcript
@@ -262,26 +262,20 @@ class Conversation:
         return True
 
     def _merged(self, fact: HistoryMerged, _: list[Entry]) -> bool:
-        """A history was taken in.
-
-        Whoever has it is not behind: so the conversation is as far as that says of itself, if it was not further.
-        """
-        before = Measure() if fact.replace else self.measure
         if fact.replace:
             self._transcript = Transcript()
         for message in fact.messages:
             self._remember(message)
         self._transcript.close()
-        asked = sum(message.role == "user" for message in fact.messages)
-        claimed = measure_of(fact.detail, asked=before.turn + asked)
-        if claimed < self.measure:
+        after = measure_after(fact, self.measure)
+        if after is None:
             return True
-        self._turn, self._iteration = claimed.turn, claimed.iteration
-        self._updated = claimed.updated if "updated" in fact.detail else self._now
+        self._turn, self._iteration = after.turn, after.iteration
+        self._updated = after.updated if "updated" in fact.detail else self._now
         return False
 
     def _remember(self, message: HistoryMessage) -> None:
-        """A message of such a history. What the system said is nobody's to see."""
+        """A message of a history that was taken in. What the system said is nobody's to see."""
         text = text_of(message.content)
         self._transcript.close()
         if message.role == "user":

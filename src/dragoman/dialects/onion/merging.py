@@ -10,13 +10,13 @@ and its texts begin with all that the server has. So a stale client cannot erase
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
 
-from dragoman.hub.events import HistoryMessage, Json
+from dragoman.hub.events import HistoryMerged, HistoryMessage, Json
 
 MOST_ROWS = 32
 """A claim is looked into while its messages have at most so many objects per message that may be taken in. What has
@@ -55,7 +55,7 @@ class Claim(msgspec.Struct, frozen=True):
     measure: Measure = Measure()
 
     def detail(self) -> dict[str, Json]:
-        """What ``history.merged.detail`` keeps of it: its measure, which ``measure_of`` reads again."""
+        """What ``history.merged.detail`` keeps of it: its measure, which ``measure_after`` reads again."""
         return self.measure._asdict()
 
 
@@ -120,9 +120,17 @@ def read_claim(raw: bytes | Raw, *, limit: int) -> Claim | None:
     )
 
 
-def measure_of(detail: Mapping[str, Json], *, asked: int) -> Measure:
-    """The measure that ``history.merged.detail`` holds; ``asked`` is the turn where it holds none."""
-    return _measure(detail.get("turn"), detail.get("iteration"), detail.get("updated"), asked)
+def measure_after(merged: HistoryMerged, known: Measure) -> Measure | None:
+    """How far a conversation is once this history was taken in; None when what was ``known`` was further.
+
+    Whoever has that history is not behind: so the conversation is as far as that says of itself
+    (``history.merged.detail``), or has as many turns more as it has prompts.
+    """
+    asked = sum(message.role == "user" for message in merged.messages)
+    detail = merged.detail
+    turns = asked if merged.replace else known.turn + asked
+    after = _measure(detail.get("turn"), detail.get("iteration"), detail.get("updated"), turns)
+    return None if after < known else after
 
 
 def server_newer(server: Known, claim: Claim | None) -> bool:
