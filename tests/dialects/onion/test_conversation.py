@@ -405,6 +405,17 @@ def test_a_history_is_as_far_as_it_says() -> None:
     assert talk.session()["turn"] == 8
 
 
+@pytest.mark.parametrize("detail", [{}, {"turn": 7}, {"turn": 1}], ids=["prompts", "further", "less-far"])
+@pytest.mark.parametrize("replace", [False, True], ids=["added", "in-its-place"])
+def test_prompts_are_numbered_by_the_turns_that_the_session_shows(detail: dict[str, float], replace: bool) -> None:
+    talk = Talk()
+    for _ in range(2):
+        talk.short_turn("ask", "answer")
+    talk.record(merged(USER, ASSISTANT, USER, replace=replace, **detail))
+    talk.starts("next")
+    assert talk.session()["trace"][-1]["turn"] == talk.session()["turn"] == talk.conversation.turn
+
+
 def test_nothing_makes_a_conversation_less_far() -> None:
     talk = Talk()
     for _ in range(3):

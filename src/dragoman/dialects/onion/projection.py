@@ -18,6 +18,7 @@ from dragoman.hub.events import (
     DecisionResolved,
     DecisionRevised,
     Event,
+    HistoryMerged,
     HistoryReset,
     Json,
     MessageAdded,
@@ -39,6 +40,7 @@ from dragoman.hub.events import (
 
 from . import messages as wire
 from .asking import Ask, Asking
+from .merging import Measure, measure_after
 from .words import mode_word, question_shown, result_text
 
 RESTARTED = "turn interrupted by a restart"
@@ -95,7 +97,7 @@ class Projection:
 
     def __init__(self) -> None:
         self.turns = 0
-        """Turns since the conversation began, the open one counted."""
+        """Turns since the conversation began, those of a history that was taken in and the open one counted."""
         self.asking = Asking()
         self._prompts: dict[str, PromptSubmitted] = {}
         self._steps: dict[int, _Step] = {}
@@ -177,6 +179,12 @@ class Projection:
 
     def _reset(self, event: Event, fact: HistoryReset) -> list[Said]:  # noqa: ARG002
         self.turns = 0
+        return []
+
+    def _merged(self, event: Event, fact: HistoryMerged) -> list[Said]:  # noqa: ARG002
+        after = measure_after(fact, Measure(self.turns))
+        if after is not None:
+            self.turns = after.turn
         return []
 
     # What the model does
@@ -401,6 +409,7 @@ _FACTS: dict[type, Callable[[Projection, Event, Any], list[Said]]] = {
     TurnStarted: Projection._started,
     TurnEnded: Projection._ended,
     HistoryReset: Projection._reset,
+    HistoryMerged: Projection._merged,
     StepStarted: Projection._step_started,
     UsageReported: Projection._usage,
     StepEnded: Projection._step_ended,
