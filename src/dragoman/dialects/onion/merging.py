@@ -10,7 +10,9 @@ and its texts begin with all that the server has. So a stale client cannot erase
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -96,6 +98,8 @@ _parts = msgspec.json.Decoder(list[_Part])
 _texts = msgspec.json.Decoder(str)
 _numbers = msgspec.json.Decoder(int | float)
 _encoder = msgspec.json.Encoder()
+
+_BRACE = re.compile(rb"\{")
 
 _ROLES = {b'"user"': "user", b'"assistant"': "assistant"}
 
@@ -200,7 +204,7 @@ def _newest(messages: Sequence[HistoryMessage], limit: int) -> tuple[HistoryMess
 
 def _rows_of(raw: Raw, most: int) -> list[_Row]:
     """The messages of a claim. Each costs an object, and each object a brace: so that can be told before."""
-    if bytes(raw).count(b"{") > most:
+    if next(islice(_BRACE.finditer(raw), most, None), None) is not None:
         return []
     try:
         return _rows.decode(raw) or []
