@@ -190,7 +190,6 @@ class Commands:
                 message.images,
                 message.files,
                 settings=dialect.uploads,
-                inline_images=session.state.kind == "native",
             )
         except UploadRefused as problem:
             self._link.say(wire.Error(message=str(problem)))

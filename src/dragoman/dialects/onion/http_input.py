@@ -165,7 +165,6 @@ class Inputs:
             prompt.images,
             prompt.files,
             settings=self._host.uploads,
-            inline_images=session.state.kind == "native",
         )
         try:
             receipt = await session.submit(
