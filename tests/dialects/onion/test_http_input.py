@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import random
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -517,3 +518,30 @@ async def test_a_session_that_is_deleted_meanwhile_is_said(served: Server) -> No
     assert (await waiting).status in (404, 503)
     with pytest.raises(UnknownSession):
         served.registry.row(LOCAL, "nope")
+
+
+ODD: list[Any] = [None, True, 0, -1, 1e308, "", "x", "\x00", "0x", [], [1], [[]], {}, {"a": {}}, "9" * 300, [None] * 3]
+
+
+async def test_whatever_is_sent_is_answered_in_the_one_form_and_the_next_prompt_runs(served: Server) -> None:
+    """Invariant 8."""
+    chance = random.Random(7)
+    fields = ("payload", "from", "signature", "prompt", "images", "files", "session", "input_id", "type")
+    inner = {
+        "payload": ("prompt", "timestamp", "to", "invite_code", "payment", "method"),
+        "session": ("session_id", "messages", "turn", "iteration", "updated", "mode"),
+    }
+    for _ in range(400):
+        body = {"prompt": "say x"} if chance.random() < 0.7 else served.signed(A, prompt="say x")
+        for name in chance.sample(fields, chance.randint(1, 3)):
+            value = chance.choice(ODD)
+            if name in inner and chance.random() < 0.6:
+                value = {key: chance.choice(ODD) for key in chance.sample(inner[name], 2)}
+            body[name] = value
+        answer = await served.post("/input", body)
+        if answer.status != 200:
+            assert answer.status in (400, 401, 403), (body, answer)
+            assert list(answer.json) == ["error"], (body, answer)
+            assert isinstance(answer.json["error"], str)
+    assert (await served.post("/input", {"prompt": "say on"})).json["result"] == "on"
+    assert not [line for line in served.dialect.console.lines if not line.isprintable()]

@@ -160,7 +160,7 @@ class OnionDialect:
         """What the agent of a new session is like."""
         config = await self._configs.read(self._folder)
         skills = await self._skills.in_use(self._folder) if self._skills is not None else ()
-        named = tuple(Skill(skill.name, skill.description) for skill in skills)
+        named = tuple(Skill(skill.name, skill.description) for skill in skills if skill.source in _SHOWN_SKILLS)
         if self.settings.kind != "native":
             return About((), self.settings.kind, named)
         chosen = await self._providers.preferred(tuple(self._providers.auth_methods()), config.provider, config.model)
@@ -194,3 +194,7 @@ class OnionDialect:
         if not rows:
             raise UnknownSession("")
         return await self.registry.get(LOCAL, rows[0].session)
+
+
+_SHOWN_SKILLS = frozenset({"project", "built-in"})
+"""Where skills come from that anybody may know of: a person's own are nobody else's business."""

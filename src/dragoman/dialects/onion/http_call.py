@@ -152,7 +152,7 @@ class Call:
         self.check_token()
         caller = trust.verify(signed, loopback=self.loopback, token=self.token)
         if caller.identity is not None:
-            trust.check_replay(caller, bytes(signed.signature).decode("utf-8", "replace"), self.request)
+            trust.check_replay(caller, signed.signature, self.request)
         return caller
 
     def check_token(self) -> None:

@@ -199,7 +199,9 @@ class Inputs:
             raise Problem(504, STILL_RUNS, session_id=joined.wire_id) from None
         if ended.problem is not None:
             status = 503 if ended.outcome == "interrupted" else 500
-            self._host.console.agent_error(ended.problem)
+            if joined.view.told_of != ended.turn:
+                joined.view.told_of = ended.turn
+                self._host.console.agent_error(ended.problem)
             raise Problem(status, ended.problem, session_id=joined.wire_id)
         await joined.view.catch_up()
         outcome = joined.view.outcome(ended)
