@@ -29,7 +29,7 @@ from .results import Results, Shown
 from .routes import About, Host, Skill, make_routes
 from .sessions import Joined, Sessions
 from .settings import OnionSettings
-from .view import Place
+from .view import Place, named
 
 TokenCheck = Callable[[str | None], bool]
 
@@ -84,7 +84,12 @@ class OnionDialect:
         self._skills = skills
         self._tools = tools
         self.results = Results(
-            registry, state, show=self._shown, seconds=settings.result_seconds, most=settings.results_bytes
+            registry,
+            state,
+            name=self.sessions.wire_id,
+            show=self._shown,
+            seconds=settings.result_seconds,
+            most=settings.results_bytes,
         )
         self.results.start()
         self.http: ASGIApp = make_routes(
@@ -166,15 +171,14 @@ class OnionDialect:
         chosen = await self._providers.preferred(tuple(self._providers.auth_methods()), config.provider, config.model)
         return About(tuple(self._tools()), chosen.model or chosen.provider, named)
 
-    async def _shown(self, session: Session) -> Shown:
-        """A session as its clients see it."""
+    async def _shown(self, session: Session, wire_id: str) -> Shown:
+        """A session as its clients see it. As it was when its newest turn ended it is at hand already."""
         view = self.sessions.view(session)
         await view.catch_up()
-        wire_id = self.sessions.wire_id(session)
-        ended = view.last.end if view.last is not None else None
-        return Shown(
-            wire_id, Raw(view.session_object(wire_id or session.id)), ended.result if ended is not None else ""
-        )
+        if view.last is None or view.last.end is None:
+            return Shown(Raw(view.session_object(wire_id)), "")
+        outcome = view.outcome(view.last.end)
+        return Shown(Raw(named(outcome.session, wire_id)), outcome.ended.result)
 
     async def _make(self, principal: Principal) -> Session:
         """A session in the server's folder. What its configuration says is left to that, so that it stays so."""

@@ -52,25 +52,36 @@ T = TypeVar("T")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A session as its clients know it: their own id of it (None: nobody has said one yet), the session object, and
-    what its newest turn came to."""
+    """A session as its clients see it: the session object, and what its newest turn came to."""
 
-    wire_id: str | None
     session: Raw
     result: str
 
 
-Show = Callable[[Session], Awaitable[Shown]]
+Show = Callable[[Session, str], Awaitable[Shown]]
+"""How a session looks under its clients' own id."""
+
+Name = Callable[[Session], str | None]
+"""That id; None where nobody has said it yet."""
 
 Sees = Callable[[str], bool]
 """Whether a reader may know of sessions that belong to this principal."""
 
 
-class Results:
-    """The store. ``show`` tells how a session looks to clients, ``seconds`` for how long a result is told."""
+class _Begun(msgspec.Struct, frozen=True):
+    """How a turn began: with which prompt, and when (seconds since 1970)."""
 
-    def __init__(self, registry: Registry, folder: Path, *, show: Show, seconds: float, most: int) -> None:
+    turn: str
+    prompt: str
+    at: float
+
+
+class Results:
+    """The store. ``seconds`` is for how long a result is told, ``most`` bounds the bytes of the file."""
+
+    def __init__(self, registry: Registry, folder: Path, *, name: Name, show: Show, seconds: float, most: int) -> None:
         self._registry = registry
+        self._name = name
         self._show = show
         self._seconds = seconds
         self._file = ResultsFile(folder, most=most, now=self._now)
@@ -80,6 +91,8 @@ class Results:
         self._woken = asyncio.Event()
         self._settled = asyncio.Event()
         self._followed: dict[str, Callable[[], None]] = {}
+        self._began: dict[str, _Begun] = {}
+        """How the turns began that run now."""
         self._stop_watching: Callable[[], None] = _nothing
         self._failing = False
         self._usable = False
@@ -195,6 +208,7 @@ class Results:
             return
         except (UnknownSession, Gone):
             self._unfollow(name)
+            self._began.pop(name, None)
             await self._in_thread(lambda: self._file.forget(name))
             return
         if session.shown.turn is not None:
@@ -231,15 +245,17 @@ class Results:
         entry = self._file.entry(session.id)
         if ended is None or (entry is not None and entry.turn == ended.turn and entry.status not in LIVE):
             return None
-        prompt, created = await self._beginning(session, ended.turn)
-        as_shown = await self._show(session)
+        begun = await self._beginning(session, ended.turn)
+        self._began.pop(session.id, None)
+        name = self._name_of(session)
+        as_shown = await self._show(session, name)
         return Line(
-            session_id=await self._name(session, as_shown),
+            session_id=name,
             status=_STATUS[ended.outcome],
-            prompt=prompt,
+            prompt=begun.prompt,
             result=ended.problem.message if ended.problem is not None else as_shown.result,
             session=as_shown.session,
-            created=created,
+            created=begun.at,
             expires=self._now() + self._seconds,
             duration_ms=ended.duration_ms,
             hub=session.id,
@@ -248,26 +264,28 @@ class Results:
         )
 
     async def _running(self, session: Session, turn: str, status: str) -> Line:
-        prompt, created = await self._beginning(session, turn)
-        as_shown = await self._show(session)
+        begun = self._began[session.id] = await self._beginning(session, turn)
+        name = self._name_of(session)
+        waits = status == "waiting_approval"
         return Line(
-            session_id=await self._name(session, as_shown),
+            session_id=name,
             status=status,
-            prompt=prompt,
-            session=as_shown.session if status == "waiting_approval" else Raw(b"null"),
-            created=created,
+            prompt=begun.prompt,
+            session=(await self._show(session, name)).session if waits else Raw(b"null"),
+            created=begun.at,
             expires=self._now() + self._seconds,
             hub=session.id,
             owner=session.shown.owner,
             turn=turn,
         )
 
-    async def _name(self, session: Session, as_shown: Shown) -> str:
+    def _name_of(self, session: Session) -> str:
         """What clients call it; for one that nobody has named since the server began, what it was called before."""
-        if as_shown.wire_id is not None:
-            return as_shown.wire_id
-        known = await self._in_thread(lambda: self._line_of(session.id))
-        return known.session_id if known is not None else session.id
+        name = self._name(session)
+        if name is None:
+            known = self._file.entry(session.id)
+            name = known.session_id if known is not None else session.id
+        return name
 
     async def _ended(self, session: Session) -> TurnEnded | None:
         """How the newest turn ended."""
@@ -278,18 +296,21 @@ class Results:
                 return fact
         return None
 
-    async def _beginning(self, session: Session, turn: str) -> tuple[str, float]:
-        """The prompt that a turn began with, and when (seconds since 1970)."""
-        known = await self._in_thread(lambda: self._line_of(session.id))
-        if known is not None and known.turn == turn:
-            return known.prompt, known.created
+    async def _beginning(self, session: Session, turn: str) -> _Begun:
+        begun, entry = self._began.get(session.id), self._file.entry(session.id)
+        if begun is not None and begun.turn == turn:
+            return begun
+        if entry is not None and entry.turn == turn:
+            known = await self._in_thread(lambda: self._file.read(entry))
+            if known is not None:
+                return _Begun(turn, known.prompt, known.created)
         prompt, created = None, self._now()
         async for fact, at in _backwards(session):
             if isinstance(fact, TurnStarted) and fact.turn == turn:
                 prompt, created = fact.prompt, at / 1000
             if isinstance(fact, PromptSubmitted) and fact.prompt == prompt:
-                return fact.text, created
-        return "", created
+                return _Begun(turn, fact.text, created)
+        return _Begun(turn, "", created)
 
     # Inside: the thread
 
@@ -304,10 +325,6 @@ class Results:
                 await self._settled.wait()
         except TimeoutError:
             return
-
-    def _line_of(self, name: str) -> Line | None:
-        entry = self._file.entry(name)
-        return self._file.read(entry) if entry is not None else None
 
     def _find(self, name: str, sees: Sees) -> bytes | None:
         for entry in self._file.entries():

@@ -25,8 +25,8 @@ LIVE = frozenset({"running", "waiting_approval"})
 
 _NULL = Raw(b"null")
 
-_SMALL = 64 * 1024
-"""Bytes up to which a file is not worth rewriting."""
+_SMALL = 4 * 1024 * 1024
+"""Bytes of stale lines up to which a file is not worth rewriting."""
 
 _PIECE = 1 << 20
 """Bytes that are read at once."""
@@ -107,8 +107,9 @@ class ResultsFile:
         """Read what is there. What a crash cut off is left behind."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = _opened(self.path, os.O_CREAT)
-        for offset, line in self._lines(self._file):
-            self._know(line, offset)
+        for offset, data in self._lines(self._file):
+            if (line := _decoded(data)) is not None:
+                self._know(line, offset, len(data))
         self._size = self._file.seek(0, os.SEEK_END)
         self._end_line()
         self._tidy()
@@ -143,7 +144,7 @@ class ResultsFile:
             data = _encoder.encode(msgspec.structs.replace(line, session=_NULL))
         offset = self._size
         self._write(data + b"\n")
-        self._know(data, offset)
+        self._know(line, offset, len(data))
         self._tidy()
 
     def forget(self, hub: str) -> None:
@@ -170,10 +171,7 @@ class ResultsFile:
         if rest:
             yield offset, rest  # nothing may be missing but its end of line
 
-    def _know(self, data: bytes, offset: int) -> None:
-        line = _decoded(data)
-        if line is None:
-            return
+    def _know(self, line: Line, offset: int, length: int) -> None:
         self._drop(line.hub)
         self._entries[line.hub] = Entry(
             hub=line.hub,
@@ -184,9 +182,9 @@ class ResultsFile:
             created=line.created,
             expires=line.expires,
             offset=offset,
-            length=len(data),
+            length=length,
         )
-        self._live += len(data) + 1
+        self._live += length + 1
 
     def _drop(self, hub: str) -> bool:
         entry = self._entries.pop(hub, None)
@@ -226,7 +224,7 @@ class ResultsFile:
         now = self._now()
         if self._size > self._most:
             self._make_room(now)
-        if self._size > _SMALL and self._live * 2 < self._size:
+        if self._size - self._live > max(self._live, _SMALL):
             self._rewrite()
 
     def _make_room(self, now: float) -> None:
