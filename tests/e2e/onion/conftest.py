@@ -132,3 +132,4 @@ async def wire(stage: Stage) -> AsyncIterator[Wire]:
     """A wire to ``stage`` that keeps all frames and can be cut."""
     async with Wire(stage.host.url).running() as it:
         yield it
+    print(it.story())  # shown where the test failed

@@ -63,7 +63,7 @@ class Host(Served):
         # Where the clients are cached is no setting of the server's.
         self._env = {name: value for name, value in self._env.items() if not name.startswith("DRAGOMAN_")}
         self.log = folder / "log"
-        self.config = home / ".config" / "dragoman"
+        self.lists = home / ".config" / "dragoman" / "trust"
         self._prefix = "" if root else "/onion"
         self.address = ""
 

@@ -228,6 +228,11 @@ class NpmPerson(Person):
         """Wait until it has this status."""
         await self._until(lambda state: state["status"] == status, f"it is {status}")
 
+    async def is_in(self) -> dict[str, Any]:
+        """Wait until it has been let in; its session."""
+        session: dict[str, Any] = await self._until(lambda state: state["in"] and state["session"], "it is let in")
+        return session
+
     async def _until(self, probe: Callable[[dict[str, Any]], T], what: str) -> T:
         """Look at its state whenever it says that something changed."""
         while True:

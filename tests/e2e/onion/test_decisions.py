@@ -29,9 +29,9 @@ def command(stage: Stage, name: str) -> str:
 
 
 def result(stage: Stage, prompt: str) -> str:
-    """What the model was told of its call."""
-    [told] = [it for it in stage.heard(prompt)[-1].messages if isinstance(it, Result)]
-    return told.text
+    """What the model was told of its newest call."""
+    told = [it.text for it in stage.heard(prompt)[-1].messages if isinstance(it, Result)]
+    return told[-1]
 
 
 async def resolved(conversation: Conversation) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ SIGNED = ("python-1.2.1", "python-1.9.2")
 
 def contacts(stage: Stage) -> str:
     """Whom the host knows."""
-    path = stage.host.config / "contacts.txt"
+    path = stage.host.lists / "contacts.txt"
     return path.read_text() if path.exists() else ""
 
 

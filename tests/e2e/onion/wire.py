@@ -80,8 +80,9 @@ class Wire:
         if request.headers.get("upgrade", "").lower() == "websocket":
             return await self._pass_on(request)
         async with self._session.get(f"{self.target}{request.path_qs}", headers={"host": request.host}) as answer:
-            # Where the server says where it is, it is behind this wire.
-            body = (await answer.read()).replace(self.target.partition("//")[2].encode(), request.host.encode())
+            # The server knows its own prefix, which this wire has not.
+            prefix = self.target.partition("//")[2].partition("/")[2]
+            body = (await answer.read()).replace(f"{request.host}/{prefix}".encode(), request.host.encode())
             return web.Response(body=body, status=answer.status, content_type=answer.content_type)
 
     async def _pass_on(self, request: web.Request) -> web.WebSocketResponse:

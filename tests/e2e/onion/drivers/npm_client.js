@@ -31,7 +31,7 @@ const commands = {
   },
   async state({ agent }) {
     const it = agents[agent];
-    return { status: it.status, session: it.currentSession, ui: it.ui, mode: it.mode };
+    return { status: it.status, session: it.currentSession, ui: it.ui, in: it._authenticated };
   },
 };
 
