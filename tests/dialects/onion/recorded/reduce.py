@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .console import of_seed
 from .recording import FOLDER
 
 _HEADERS = frozenset({"content-type", "access-control-allow-origin"})
@@ -44,12 +45,15 @@ def _without_permissions(value: Any) -> Any:
 
 
 def main(source: Path) -> None:
-    """Every scenario of a folder."""
+    """Every scenario of a folder, and what its hosts said on their consoles of sockets and messages."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.jsonl")):
         full = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
         lines = [json.dumps(reduced(entry), ensure_ascii=False) for entry in full]
         (FOLDER / path.name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for path in sorted(source.glob("console-*.txt")):
+        said = [line for line in path.read_text("utf-8").split("\n") if of_seed(line)]
+        (FOLDER / path.name).write_text("".join(f"{line}\n" for line in said), encoding="utf-8")
 
 
 if __name__ == "__main__":
