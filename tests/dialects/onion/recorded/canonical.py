@@ -51,6 +51,7 @@ class Names:
         self._own = given(entries)
         for frame in _in_order(entries):
             self._learn(frame, str(frame.get("session_id")))
+        self._pattern = re.compile("|".join(map(re.escape, self._sessions)))
         events = {name: one for (_, one), name in self._ids.items()}
         self.given = {**events, **{name: one for one, name in self._sessions.items()}}
         """Each name's id."""
@@ -112,8 +113,8 @@ class Names:
         return TIME if self._times.setdefault((session, *event), made[key]) == made[key] else "<another time>"
 
     def _text(self, text: str) -> str:
-        for one, name in self._sessions.items():
-            text = text.replace(one, name)
+        if self._sessions:
+            text = self._pattern.sub(lambda found: self._sessions[found[0]], text)
         return _SECONDS.sub("<seconds>_", text)
 
 

@@ -35,16 +35,15 @@ LIMIT = 20.0
 
 _A, _B, _D, _WHITELISTED = (Identity.from_seed(bytes([seed]) * 32).address for seed in (2, 3, 5, 4))
 
-_CAREFUL = """---
+_POLICY = """---
 allow: [whitelisted, contact]
 deny: [blocked]
 onboard:
-  invite_code: [{code}]
+  invite_code: [{codes}]
   payment: 10
-default: ask
+default: {default}
 ---
 """
-"""The policy that the original came with; ours comes without a code."""
 
 
 class RecordedClock:
@@ -148,8 +147,10 @@ def trust_settings(name: str) -> TrustSettings:
     if name == "strict":
         return TrustSettings(policy="strict", **listed)
     if name.startswith("careful"):
-        code = "CODE1" if name.startswith("careful_code_") and name != "careful_code_in_connect" else "OpenOnion"
-        return TrustSettings(policy=_CAREFUL.format(code=code), **listed)
+        # What the original came with (ours comes without a code), and a file that somebody wrote.
+        written = name.startswith("careful_code_") and name != "careful_code_in_connect"
+        codes, default = ("CODE1, CODE2", "deny") if written else ("OpenOnion", "ask")
+        return TrustSettings(policy=_POLICY.format(codes=codes, default=default), **listed)
     return TrustSettings(policy="open", **listed)
 
 
