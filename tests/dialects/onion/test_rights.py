@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -56,9 +55,9 @@ async def test_unsigned_callers_here_see_sessions_of_other_protocols(served: Oni
 
 
 @pytest.fixture
-async def reserved(make_server: MakeServer) -> AsyncIterator[Onion]:
+async def reserved(make_server: MakeServer) -> Onion:
     """A server where being on this machine is no right to approve."""
-    yield await make_server(config=f'[trust]\napprovers = ["whitelist"]\nwhitelist = ["{BOB.address}"]\n')
+    return await make_server(config=f'[trust]\napprovers = ["whitelist"]\nwhitelist = ["{BOB.address}"]\n')
 
 
 async def test_who_may_not_approve_is_not_asked_and_cannot(reserved: Onion) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,10 @@ Strangers are asked for a code.
 
 
 @pytest.fixture
-async def gated(make_server: MakeServer, tmp_path: Path) -> AsyncIterator[Onion]:
+async def gated(make_server: MakeServer, tmp_path: Path) -> Onion:
     policy = tmp_path / "policy.md"
     policy.write_text(POLICY)
-    yield await make_server(config=f'[trust]\npolicy = "{policy}"\nblacklist = ["{CAROL.address}"]\n')
+    return await make_server(config=f'[trust]\npolicy = "{policy}"\nblacklist = ["{CAROL.address}"]\n')
 
 
 def _submit(talk: Talk, key: Key, **payload: object) -> None:
