@@ -159,7 +159,7 @@ def test_claude_usage_counts_what_was_read_from_the_cache() -> None:
     reported = read_claude_line(record).facts[0]
     assert isinstance(reported, UsageReported)
     assert (reported.message, reported.input_tokens, reported.cached_tokens) == ("m1", 105, 90)
-    assert (reported.output_tokens, reported.conversation_tokens) == (7, 112)
+    assert (reported.output_tokens, reported.conversation_tokens, reported.cache_write_tokens) == (7, 112, 10)
 
 
 def test_claude_compacted() -> None:

@@ -111,6 +111,19 @@ async def test_the_providers_numbers_are_kept_and_counted_once(hub: NativeHub) -
     assert len({report.message for report in reports}) == 2
 
 
+async def test_reports_say_how_much_the_model_takes(tmp_path: Path) -> None:
+    """Also where nobody knows it, and the settings say; a sub-agent's is no part of the conversation."""
+    task = msgspec.json.encode({"task": "look", "agentType": "explore"}).decode()
+    for known, window in ((90_000, 90_000), (None, QUICK.context.window)):
+        async with native_hub(tmp_path, window=known) as hub:
+            facts = await hub.turn(await hub.session(), script(f"call spawnAgent {task}", "say ok"))
+        assert [(it.step, it.context_window) for it in of(facts, UsageReported)] == [
+            (None, None),
+            (1, window),
+            (2, window),
+        ]
+
+
 async def test_parallel_calls_run_at_once_and_keep_their_order_for_the_model(
     hub: NativeHub, model: Recording, tmp_path: Path
 ) -> None:

@@ -213,7 +213,8 @@ def _usage(line: _Line) -> UsageReported | None:
     if not usage or message is None:
         return None
     cached = count_of(usage, "cache_read_input_tokens")
-    read = total(count_of(usage, "input_tokens"), cached, count_of(usage, "cache_creation_input_tokens"))
+    stored = count_of(usage, "cache_creation_input_tokens")
+    read = total(count_of(usage, "input_tokens"), cached, stored)
     written = count_of(usage, "output_tokens")
     return UsageReported(
         message=message,
@@ -222,6 +223,7 @@ def _usage(line: _Line) -> UsageReported | None:
         output_tokens=written,
         reasoning_tokens=count_of(dict_of(usage, "output_tokens_details"), "thinking_tokens"),
         cached_tokens=cached,
+        cache_write_tokens=stored,
         conversation_tokens=None if line.aside else total(read, written),
         origin=line.origin,
     )

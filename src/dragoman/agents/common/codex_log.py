@@ -179,6 +179,7 @@ def _usage(line: Line, usage: dict[str, Any], message: str | None) -> Observatio
             output_tokens=count_of(usage, "output_tokens"),
             reasoning_tokens=count_of(usage, "reasoning_output_tokens"),
             cached_tokens=count_of(usage, "cached_input_tokens"),
+            cache_write_tokens=count_of(usage, "cache_write_input_tokens"),
             conversation_tokens=count_of(usage, "total_tokens"),
             origin=line.origin,
         )

@@ -63,10 +63,11 @@ PARTIAL = "partial"
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """What the model is reached through for one step."""
+    """What the model is reached through for one step, and how many tokens it takes."""
 
     provider: Provider
     raw: bool
+    window: int
 
 
 class StepRunner:
@@ -123,7 +124,7 @@ class StepRunner:
         if failure is not None:
             self._failed(failure)
             raise failure
-        await self._ended(request)
+        await self._ended(request, reached.window)
         return self._answer
 
     async def _stream(self, reached: Reached, request: ModelRequest) -> ProviderFailed | None:
@@ -290,12 +291,13 @@ class StepRunner:
 
     # Its end
 
-    async def _ended(self, request: ModelRequest) -> None:
+    async def _ended(self, request: ModelRequest, window: int) -> None:
         turn, answer = self._turn.turn, self._answer
         usage = await self._meter.measure(request, answer)
         self.conversation_tokens = usage.conversation_tokens or 0
+        name = f"{turn}:{self._number}"
         self._turn.record(
-            msgspec.structs.replace(usage, message=f"{turn}:{self._number}", turn=turn, step=self._number)
+            msgspec.structs.replace(usage, message=name, turn=turn, step=self._number, context_window=window)
         )
         finished = answer.finished
         assert finished is not None, "a stream ends with Finished"

@@ -145,7 +145,7 @@ class TurnLoop:
         self._report(planned)
         step = StepRunner(self._turn, number, self._calls, self._model.meter, self._is_taken)
         raw = self._session.state.settings.get("raw_parts") is True
-        answer = await step.run(Reached(self._model.provider, raw), request, planned.client_tools)
+        answer = await step.run(Reached(self._model.provider, raw, self._model.window), request, planned.client_tools)
         self._counted = (step.conversation_tokens, len(request.messages) + 1)
         return answer
 

@@ -38,6 +38,7 @@ class Meter:
             output_tokens=spent.output_tokens,
             reasoning_tokens=spent.reasoning_tokens,
             cached_tokens=spent.cached_tokens,
+            cache_write_tokens=spent.cache_write_tokens,
             conversation_tokens=(spent.input_tokens or 0) + (spent.output_tokens or 0),
             cost_usd=cost,
             estimated=estimated,

@@ -110,7 +110,8 @@ class MessageAdded(Fact, frozen=True, tag="message.added"):
 class UsageReported(Fact, frozen=True, tag="usage.reported"):
     """Tokens and cost of one provider message. The last report for a ``message`` id wins; sums go over ids.
 
-    ``output_tokens`` includes ``reasoning_tokens``.
+    ``output_tokens`` includes ``reasoning_tokens``; ``input_tokens`` what was read from the provider's cache
+    (``cached_tokens``) and what was written to it. ``context_window`` is what the conversation may grow to.
     """
 
     message: str
@@ -121,7 +122,9 @@ class UsageReported(Fact, frozen=True, tag="usage.reported"):
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     conversation_tokens: int | None = None
+    context_window: int | None = None
     cost_usd: float | None = None
     estimated: bool = False
     cache_write_tokens: int | None = None

@@ -109,9 +109,9 @@ def _head(model: str, usage: Usage) -> Json:
         "stop_reason": None,
         "stop_sequence": None,
         "usage": {
-            "input_tokens": usage.input - usage.cached,
+            "input_tokens": usage.input - usage.cached - usage.written,
             "cache_read_input_tokens": usage.cached,
-            "cache_creation_input_tokens": 0,
+            "cache_creation_input_tokens": usage.written,
             "output_tokens": 1,
         },
     }

@@ -61,12 +61,13 @@ Part = Say | Think | Use | Search | Gate
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens: ``input`` includes ``cached``, ``output`` includes ``reasoning``."""
+    """Tokens: ``input`` includes ``cached`` and (Anthropic's alone) ``written``, ``output`` includes ``reasoning``."""
 
     input: int = 100
     output: int = 25
     reasoning: int = 0
     cached: int = 0
+    written: int = 0
 
 
 class Broken(msgspec.Struct, frozen=True):

@@ -298,6 +298,7 @@ async def test_an_answer_may_end_in_many_ways(ending: str) -> None:
 TOKENS = [
     ({**USAGE, "completion_tokens_details": {"reasoning_tokens": 3}}, Spent(10, 5, 3, None)),
     ({**USAGE, "prompt_tokens_details": {"cached_tokens": 8}}, Spent(10, 5, None, 8)),
+    ({**USAGE, "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 2}}, Spent(10, 5, None, 8, 2)),
     ({**USAGE, "prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6}, Spent(10, 5, None, 4)),
     ({**USAGE, "total_tokens": 22, "completion_tokens_details": {"reasoning_tokens": 7}}, Spent(10, 12, 7, None)),
     ({**USAGE, "prompt_tokens_details": None, "completion_tokens_details": None}, Spent(10, 5, None, None)),

@@ -235,10 +235,12 @@ async def test_arguments_that_are_no_json_come_as_they_are_and_can_go_back(
 
 
 async def test_usage_counts_cached_and_reasoning_tokens_within(server: ModelServer, provider: PydanticAI) -> None:
-    server.script(Answer((Say(("Hi",)),), usage=Usage(input=1000, output=200, reasoning=150, cached=600)))
+    server.script(Answer((Say(("Hi",)),), usage=Usage(input=1000, output=200, reasoning=150, cached=600, written=90)))
     (spent,) = [event for event in await answer(provider) if isinstance(event, Spent)]
     assert (spent.input_tokens, spent.output_tokens, spent.cached_tokens) == (1000, 200, 600)
-    if provider._api != "anthropic":  # whose API does not tell
+    if provider._api == "anthropic":
+        assert spent.cache_write_tokens == 90
+    else:  # Anthropic's does not tell
         assert spent.reasoning_tokens == 150
 
 
@@ -507,7 +509,7 @@ async def test_an_answer_that_pauses_is_gone_on_with(server: ModelServer) -> Non
     events = await answer(provider, web_search=True)
     assert text_of(events) == "Found.Found.Done."
     assert finished(events).reason == "stop"
-    assert events[-2] == Spent(300, 75, 0, 0)
+    assert events[-2] == Spent(300, 75, 0, 0, 0)
     blocks = [block["type"] for block in server.journal[2].body["messages"][-1]["content"]]
     assert blocks == ["server_tool_use", "web_search_tool_result", "text"] * 2
     assert server.violations == []

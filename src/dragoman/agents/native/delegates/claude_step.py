@@ -234,7 +234,8 @@ def usage_report(
     ``aside``: a sub-agent's, of which only the beginning of the count is told, so it is marked as estimated.
     """
     cached = count_of(usage, "cache_read_input_tokens")
-    read = total(count_of(usage, "input_tokens"), cached, count_of(usage, "cache_creation_input_tokens"))
+    stored = count_of(usage, "cache_creation_input_tokens")
+    read = total(count_of(usage, "input_tokens"), cached, stored)
     written = count_of(usage, "output_tokens")
     if read is None and written is None:
         return None
@@ -246,6 +247,7 @@ def usage_report(
         output_tokens=written,
         reasoning_tokens=count_of(dict_of(usage, "output_tokens_details"), "thinking_tokens"),
         cached_tokens=cached,
+        cache_write_tokens=stored,
         conversation_tokens=None if aside else total(read, written),
         estimated=aside,
     )

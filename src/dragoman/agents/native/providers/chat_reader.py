@@ -189,4 +189,5 @@ def _spent(usage: dict[str, Any]) -> Spent:
         cached = count_in(usage, "prompt_cache_hit_tokens", "cached_tokens")
     if put_in is not None and out is not None and reasoning and usage.get("total_tokens") == put_in + out + reasoning:
         out += reasoning  # xAI counts them apart
-    return Spent(put_in, out, reasoning, cached)
+    written = count_in(dict_in(usage, "prompt_tokens_details"), "cache_write_tokens")
+    return Spent(put_in, out, reasoning, cached, written)

@@ -82,13 +82,14 @@ class Cited(msgspec.Struct, frozen=True, gc=False):
 class Spent(msgspec.Struct, frozen=True, gc=False):
     """Tokens of this model call, by the provider's own count; None where it says nothing.
 
-    ``input_tokens`` includes cached ones, ``output_tokens`` includes reasoning.
+    ``input_tokens`` includes those read from a cache and those written to it, ``output_tokens`` includes reasoning.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):

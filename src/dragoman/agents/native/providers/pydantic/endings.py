@@ -65,6 +65,7 @@ def spent(*messages: ModelResponse) -> Spent:
         output_tokens=sum(usage.output_tokens for usage in usages),
         reasoning_tokens=sum(usage.output_reasoning_tokens for usage in usages),
         cached_tokens=sum(usage.cache_read_tokens for usage in usages),
+        cache_write_tokens=sum(usage.cache_write_tokens for usage in usages),
     )
 
 
