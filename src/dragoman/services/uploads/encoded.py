@@ -28,7 +28,7 @@ class Encoded:
     ``called`` is how people are told of it: ``File: report.pdf``.
     """
 
-    def __init__(self, value: Raw, called: str) -> None:
+    def __init__(self, value: Raw | memoryview, called: str) -> None:
         """``value`` is a JSON string, quotes and all. Raises ``UploadRefused`` for another value."""
         text = memoryview(value)
         if len(text) < 2 or bytes(text[:1]) != b'"':

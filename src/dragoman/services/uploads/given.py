@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+from .elements import elements
 from .encoded import Encoded
 from .names import NAMELESS, safe_name
 from .pictures import ENDINGS, HEAD, media_type
@@ -56,16 +57,16 @@ def check_limits(files: Sequence[Given], pictures: Sequence[Given], settings: Up
                 )
 
 
-def _items(value: Raw, field: str) -> list[Raw]:
-    if not memoryview(value):
+def _items(value: Raw, field: str) -> list[memoryview]:
+    if bytes(memoryview(value)[:4]) in {b"", b"null"}:
         return []
     try:
-        return msgspec.json.decode(value, type=list[Raw] | None) or []
+        return elements(value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UploadRefused(f"{field} must be a list") from error
 
 
-def _file(item: Raw, place: int, settings: UploadSettings) -> Given:
+def _file(item: memoryview, place: int, settings: UploadSettings) -> Given:
     try:
         said = msgspec.json.decode(item, type=_File)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -81,7 +82,7 @@ def _file(item: Raw, place: int, settings: UploadSettings) -> Given:
     return Given(name, found[1].lower() if found else None, data)
 
 
-def _picture(item: Raw, place: int) -> Given:
+def _picture(item: memoryview, place: int) -> Given:
     data = Encoded(item, f"Image {place}")
     kind = media_type(data.beginning(HEAD))
     if kind is None:
