@@ -110,6 +110,24 @@ async def test_an_endpoint_is_where_the_client_came_to(served: Server) -> None:
     assert refused.status == 403
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("localhost", "localhost"),
+        ("LOCALHOST:80", "localhost:80"),
+        ("[::1]:80", "[::1]:80"),
+        ("evil.example@localhost:80", "localhost:80"),
+        ("localhost:80/evil", "localhost:80"),
+        ("localhost:80?x=1", "localhost:80"),
+        ("localhost:evil", "localhost"),
+    ],
+    ids=range(7),
+)
+async def test_nothing_but_name_and_port_is_taken_from_the_host_header(served: Server, host: str, shown: str) -> None:
+    answer = await served.get(f"/api/agents/{HOST.address}", host=host)
+    assert answer.json["endpoints"][0] == f"http://{shown}{served.prefix}"
+
+
 @pytest.mark.parametrize("address", [A.address, "", "x", "0x", HOST.address + "0", HOST.address[:-1], "%00", "a/b"])
 async def test_there_is_no_other_agent(served: Server, address: str) -> None:
     assert (await served.get(f"/api/agents/{address}")).error == (404, "not found")

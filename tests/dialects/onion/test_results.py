@@ -204,6 +204,8 @@ def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
         reader.file.append(line("b"))
         reader.file.forget("a")
         assert reader.hubs == ["b"]
+        reader.file.purge()
+        assert reader.hubs == ["b"]
         assert b"private" not in reader.path.read_bytes()
 
 
@@ -430,6 +432,17 @@ async def test_a_session_that_is_deleted_leaves_nothing(stage: Stage) -> None:
     await stage.registry.delete(LOCAL, session.id)
     assert await stage.found(session) is None
     assert b"private" not in (stage.folder / "onion" / NAME).read_bytes()
+
+
+async def test_what_belongs_to_no_session_any_more_goes_with_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / "onion").mkdir()
+    with reading(tmp_path / "onion") as reader:
+        reader.file.append(line("deleted", prompt="private"))
+    stage = Stage(tmp_path)
+    await stage.start()
+    assert await stage.results.newest(anybody, count=10, most=MOST) == []
+    assert b"private" not in (tmp_path / "onion" / NAME).read_bytes()
+    await stage.stop()
 
 
 async def test_after_a_lost_server_what_ran_is_interrupted(tmp_path: Path) -> None:

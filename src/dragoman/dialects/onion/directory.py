@@ -5,6 +5,8 @@ With the last one this server is its own relay: a client that is given nothing b
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from starlette.responses import Response
 
 from dragoman.services.identity import address_of
@@ -55,7 +57,7 @@ async def agent(call: Call) -> Response:
     host = call.host
     if address_of(call.path.removeprefix(PREFIX)) != host.address:
         raise Problem(404, NOT_FOUND)
-    place = call.headers.get("host", "") + call.root
+    place = _reached(call) + call.root
     about = await host.about()
     return as_json(
         {
@@ -70,6 +72,18 @@ async def agent(call: Call) -> Response:
             },
         }
     )
+
+
+def _reached(call: Call) -> str:
+    """The name and port in the Host header, which the server let pass, and nothing else of it."""
+    parts = urlsplit(f"//{call.headers.get('host', '')}")
+    name = parts.hostname or ""
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    name = f"[{name}]" if ":" in name else name
+    return name if port is None else f"{name}:{port}"
 
 
 def _plain(megabytes: float) -> float | int:

@@ -169,6 +169,8 @@ class Results:
         self._look_back()
         while True:
             if not self._waiting:
+                await self._purge()
+            if not self._waiting:
                 self._settled.set()
                 self._woken.clear()
                 await self._woken.wait()
@@ -182,9 +184,16 @@ class Results:
         for row in self._registry.rows(LOCAL):
             if row.owner.startswith(OWNERS) and row.changed_at > oldest:
                 self._mark(row.session)
+        there = {row.session for row in self._registry.rows(LOCAL)}
         for entry in self._file.entries():
-            if entry.status in LIVE:
+            if entry.status in LIVE or entry.hub not in there:
                 self._mark(entry.hub)
+
+    async def _purge(self) -> None:
+        try:
+            await self._in_thread(self._file.purge)
+        except OSError as problem:
+            log.warning("what came of deleted sessions cannot be removed now: %s", problem)
 
     async def _write(self, name: str) -> None:
         try:
@@ -338,8 +347,9 @@ class Results:
         for entry in self._file.entries():
             if len(found) >= count:
                 break
-            if not sees(entry.owner) or (most := most - entry.length) < 0:
+            if not sees(entry.owner) or entry.length > most:
                 continue
+            most -= entry.length
             line = self._file.read(entry)
             if line is not None:
                 found.append(shown(line))

@@ -101,6 +101,7 @@ class ResultsFile:
         self._entries: dict[str, Entry] = {}
         self._size = 0
         self._live = 0
+        self._forgotten = False
         self._file: BinaryIO | None = None
 
     def open(self) -> None:
@@ -148,8 +149,12 @@ class ResultsFile:
         self._tidy()
 
     def forget(self, hub: str) -> None:
-        """A session is gone, and what came of it with it."""
-        if self._drop(hub):
+        """A session is gone, and what came of it with it: for readers at once, from the disk with ``purge``."""
+        self._forgotten = self._drop(hub) or self._forgotten
+
+    def purge(self) -> None:
+        """Leave nothing on the disk of what was forgotten."""
+        if self._forgotten:
             self._rewrite()
 
     # Inside
@@ -257,7 +262,7 @@ class ResultsFile:
             aside.unlink(missing_ok=True)
             raise
         old.close()
-        self._file, self._entries = new, entries
+        self._file, self._entries, self._forgotten = new, entries, False
         self._size = self._live = size
 
 

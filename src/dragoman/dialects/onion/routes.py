@@ -105,17 +105,14 @@ def make_routes(host: Host) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        try:
-            response = await _answered(Call(host, request), find(request.method, scope["path"]))
-        except Gone:
-            return
+        response = await _answered(Call(host, request), find(request.method, scope["path"]))
         await response(scope, receive, send)
 
     return serve
 
 
 async def _answered(call: Call, answer: Answer) -> Response:
-    """The answer, or the error in its stead. Raises ``Gone``."""
+    """The answer, or the error in its stead."""
     try:
         return await answer(call)
     except Problem as problem:
@@ -125,7 +122,7 @@ async def _answered(call: Call, answer: Answer) -> Response:
     except HubError as problem:
         return error(hub_status(problem), str(problem))
     except Gone:
-        raise
+        return error(499, "the client is gone")  # for the log, and for nobody else
     except Exception:
         log.exception("a request failed")
         return error(500, FAILED)
