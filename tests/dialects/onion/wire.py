@@ -100,11 +100,13 @@ class Wire(asyncio.Protocol):
 
     def pause(self) -> None:
         """Read nothing more."""
-        self._transport.pause_reading()
+        if self._transport.is_reading():
+            self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
-        self._transport.resume_reading()
+        if self.open_now:
+            self._transport.resume_reading()
 
     # Going
 
