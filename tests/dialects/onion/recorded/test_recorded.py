@@ -15,7 +15,7 @@ from .player import Player, Stuck
 from .recording import SCENARIOS, Entry, load
 from .showing import side_by_side
 
-MOST = 40
+MOST = 48
 """Differences that there may be."""
 
 
