@@ -244,15 +244,15 @@ class Commands:
 
     async def _answer_question(self, message: asked.AskUserResponse) -> None:
         answer = message.answer if isinstance(message.answer, str) else list(message.answer)
-        self._signed(message.signed, {"answer": answer})
+        self._signed(message.signed, {"answer": answer, "request_id": message.request_id})
         await self._answer("ask_user", message.request_id, lambda ask: question_answer(ask, message.answer))
 
     async def _answer_approval(self, message: asked.ApprovalResponse) -> None:
-        self._signed(message.signed, {"approved": message.approved})
+        self._signed(message.signed, {"approved": message.approved, "request_id": message.request_id})
         await self._answer("approval_needed", message.request_id, lambda _: approval_answer(message))
 
     async def _answer_plan(self, message: asked.PlanReviewResponse) -> None:
-        self._signed(message.signed, {"message": message.message})
+        self._signed(message.signed, {"message": message.message, "request_id": message.request_id})
         await self._answer("plan_review", message.request_id, lambda _: plan_answer(message.message))
 
     async def _answer_ulw(self, message: asked.UlwResponse) -> None:

@@ -127,8 +127,6 @@ class UsageReported(Fact, frozen=True, tag="usage.reported"):
     context_window: int | None = None
     cost_usd: float | None = None
     estimated: bool = False
-    cache_write_tokens: int | None = None
-    context_window: int | None = None
 
 
 class Compacted(Fact, frozen=True, tag="context.compacted"):
