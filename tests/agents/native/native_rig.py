@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -110,10 +110,11 @@ async def native_hub(
     skills: Skills | None = None,
     configs: WorkspaceConfigs | None = None,
     artifacts: Artifacts | None = None,
+    private: Collection[Path] = (),
 ) -> AsyncIterator[NativeHub]:
     """A hub, opened; its logs are held to the grammar afterwards."""
     models = OneModel(provider or Scripted(), window)
-    factory = NativeFactory(models, settings, skills=skills, configs=configs)
+    factory = NativeFactory(models, settings, skills=skills, configs=configs, private=private)
     made = NativeHub(store or InMemory(), folder, factories=[factory], artifacts=artifacts)
     async with proven(made) as hub:
         assert isinstance(hub, NativeHub)

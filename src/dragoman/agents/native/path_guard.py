@@ -86,6 +86,10 @@ class PathGuard:
             raise _canonically_outside(tool, path)
         return Target(path, Path(canonical))
 
+    def hides(self, path: Path) -> bool:
+        """Whether this canonical path is the server's own: not even its name is for a session's tools."""
+        return _within(os.fspath(path), *self._private)
+
     def open_file(self, tool: str, path: str) -> BinaryIO:
         """A regular file, open for reading: no device, pipe or socket, and never anything outside the roots.
 

@@ -49,10 +49,9 @@ class Glob:
 def _search(given: GlobInput, pattern: Pattern, context: ToolContext, patience: Patience) -> Result:
     folder = given.cwd or str(context.cwd)
     with failures("glob", folder), context.guard.open_folder("glob", folder) as fd:
-        counted = _Counted()
-        newest = heapq.nsmallest(
-            _MOST, map(counted, find(fd, pattern, patience)), key=lambda found: (-found.modified, found.path)
-        )
+        counted, place = _Counted(), context.guard.check("glob", folder).path
+        shown = (found for found in find(fd, pattern, patience) if not context.guard.hides(place / found.path))
+        newest = heapq.nsmallest(_MOST, map(counted, shown), key=lambda found: (-found.modified, found.path))
     return _result(newest, counted.count, _why_not_all(context) if patience.over else None, given.pattern)
 
 
