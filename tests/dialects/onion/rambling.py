@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hypothesis import settings
+from hypothesis import strategies as st
+
 from dragoman.hub.events import CheckpointTaken, Compacted, PartDelta, PromptWithdrawn, SettingsChanged
 
 from .talking import Talk
 
 Deed = Callable[[], None]
+
+PATIENT = settings(deadline=None)
+CHOICES = st.lists(st.integers(0, 1000), max_size=60)
 
 
 class Rambling:

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.hub.events import Attachment, HistoryMerged, HistoryMessage, Problem, ToolCalled
 
 from .original import Retelling, recorded, relative, typed
-from .rambling import Rambling
+from .rambling import CHOICES, PATIENT, Rambling
 from .talking import Talk
-
-CHOICES = st.lists(st.integers(0, 1000), max_size=60)
 
 Item = dict[str, Any]
 
@@ -155,6 +152,7 @@ def test_a_history_that_was_taken_in_is_shown_as_text() -> None:
     ]
 
 
+@PATIENT
 @given(CHOICES)
 def test_items_are_shown_in_the_order_in_which_they_happened(choices: list[int]) -> None:
     talk = Talk()
@@ -165,6 +163,7 @@ def test_items_are_shown_in_the_order_in_which_they_happened(choices: list[int])
     assert [item["content"] for item in items if item["type"] == "user"] == rambling.typed
 
 
+@PATIENT
 @given(CHOICES)
 def test_items_keep_their_ids_and_places(choices: list[int]) -> None:
     """What was shown at any time stays where it was; only a call gets its result, and the newest answer more text."""
@@ -184,6 +183,7 @@ def test_items_keep_their_ids_and_places(choices: list[int]) -> None:
         before = now
 
 
+@PATIENT
 @given(CHOICES)
 def test_an_items_number_is_its_messages(choices: list[int]) -> None:
     talk = Talk()
@@ -196,6 +196,7 @@ def test_an_items_number_is_its_messages(choices: list[int]) -> None:
             assert message["role"] == {"user": "user", "agent": "assistant"}[item["type"]]
 
 
+@PATIENT
 @given(CHOICES)
 def test_a_short_trace_takes_nothing_from_the_chat(choices: list[int]) -> None:
     talk, short = Talk(), Talk(trace_entries=1)
@@ -204,6 +205,7 @@ def test_a_short_trace_takes_nothing_from_the_chat(choices: list[int]) -> None:
     assert short.items() == talk.items()
 
 
+@PATIENT
 @given(CHOICES)
 def test_what_was_before_a_turn_and_what_is_said_in_it_do_not_overlap(choices: list[int]) -> None:
     """Whoever is shown the items from before the open turn, and then that turn's events, sees each thing once."""

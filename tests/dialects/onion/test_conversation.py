@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.dialects.onion import messages as wire
 from dragoman.dialects.onion.conversation import Conversation
@@ -35,7 +34,7 @@ from dragoman.hub.events import (
 )
 
 from .original import Retelling, recorded, relative, typed
-from .rambling import Rambling
+from .rambling import CHOICES, PATIENT, Rambling
 from .talking import EPOCH, WIRE_ID, Talk
 
 NAMES = (
@@ -47,8 +46,6 @@ NAMES = (
     "reconnect_idle_merge",
     "runtime_input",
 )
-
-CHOICES = st.lists(st.integers(0, 1000), max_size=60)
 
 
 def told(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -91,6 +88,7 @@ def test_a_recorded_session_is_told_as_the_original_told_it(name: str) -> None:
     assert ours == theirs
 
 
+@PATIENT
 @given(CHOICES)
 def test_when_it_is_asked_makes_no_difference(choices: list[int]) -> None:
     """The same log gives the same bytes, whatever was asked for on the way."""
@@ -108,6 +106,7 @@ def test_when_it_is_asked_makes_no_difference(choices: list[int]) -> None:
     assert anew.measure == talk.conversation.measure
 
 
+@PATIENT
 @given(CHOICES)
 def test_each_call_is_followed_by_its_results(choices: list[int]) -> None:
     """Whatever happens, it is a conversation as a model could be given it."""
@@ -127,6 +126,7 @@ def test_each_call_is_followed_by_its_results(choices: list[int]) -> None:
     assert [text for role, text in told(talk.session()["messages"]) if role == "user"] == rambling.typed
 
 
+@PATIENT
 @given(CHOICES)
 def test_messages_keep_their_places(choices: list[int]) -> None:
     """All but the newest answer stay as they are; a result may still come in its place."""
@@ -468,6 +468,7 @@ def test_nothing_is_known_of_a_session_in_which_nothing_was_said() -> None:
     assert talk.conversation.session(b'"\\u00fc"').startswith(b'{"session_id":"\\u00fc","messages":[],"trace":[],')
 
 
+@PATIENT
 @given(CHOICES)
 def test_before_the_open_turn_it_is_as_it_was_then(choices: list[int]) -> None:
     talk = Talk()

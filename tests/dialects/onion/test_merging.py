@@ -25,6 +25,7 @@ from dragoman.dialects.onion.merging import (
 from dragoman.hub.events import HistoryMerged, HistoryMessage, HistoryReset
 
 from .original import Retelling, recorded
+from .rambling import PATIENT
 from .talking import WIRE_ID, Talk
 
 LIMIT = 100
@@ -389,6 +390,7 @@ def forged(session: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+@PATIENT
 @given(DEEDS)
 def test_no_client_ever_erases_a_turn(deeds: list[tuple[str, int, dict[str, Any]]]) -> None:
     """Stale clients, newer ones and liars in any order: what was said stays, in its order and with its ids."""
@@ -427,6 +429,7 @@ def check_told(talk: Talk, session: dict[str, Any], newer: bool) -> None:
         assert [message.content for message in claim.messages][: len(texts)] == texts
 
 
+@PATIENT
 @given(st.integers(1, 4), st.integers(0, 3))
 def test_an_honest_client_is_told_exactly_when_it_is_behind(turns: int, behind: int) -> None:
     talk = Talk()
