@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman.agents.native.compaction import transcript
@@ -69,8 +71,13 @@ async def attached(session: Session, *pictures: bytes, name: str = "image") -> t
     return tuple(found)
 
 
-def shown_in(messages: tuple[Message, ...]) -> list[Image]:
+def images_in(messages: tuple[Message, ...]) -> list[Image]:
     return [image for message in messages if isinstance(message, UserMessage) for image in message.images]
+
+
+def shown_in(messages: tuple[Message, ...]) -> list[Image]:
+    """The pictures among them, without what was made ahead for adapters."""
+    return [msgspec.structs.replace(image, encoded="") for image in images_in(messages)]
 
 
 def words(message: Message) -> str:
@@ -83,9 +90,21 @@ async def test_the_model_is_shown_what_came_with_a_prompt(hub: NativeHub, model:
     text = "look"
     facts = await hub.turn(session, text, attachments=await attached(session, PNG, GIF))
     assert outcome(facts) == "completed"
-    assert model.last == (UserMessage(text, (Image("image/png", PNG, "image-1"), Image("image/gif", GIF, "image-2"))),)
+    assert [words(message) for message in model.last] == [text]
+    assert shown_in(model.last) == [Image("image/png", PNG, "image-1"), Image("image/gif", GIF, "image-2")]
     await hub.turn(session, "and again")
     assert shown_in(model.last[:1]) == shown_in(model.requests[0].messages), "it is there in later turns"
+
+
+@pytest.mark.parametrize("size", [100, 3 * 64 * 1024, 3 * 64 * 1024 + 1, 500_000])
+async def test_a_picture_is_encoded_once_for_all_steps(hub: NativeHub, model: Recording, size: int) -> None:
+    session = await hub.session()
+    data = (PNG + bytes(range(256)) * (size // 256 + 1))[:size]
+    text = script('call todoWrite {"todos": []}', "say done")
+    await hub.turn(session, text, attachments=await attached(session, data))
+    first, second = (images_in(request.messages) for request in model.requests)
+    assert base64.b64decode(first[0].encoded, validate=True) == data
+    assert first[0].encoded is second[0].encoded
 
 
 async def test_it_is_shown_again_after_a_restart(tmp_path: Path, model: Recording, store: ArtifactStore) -> None:

@@ -6,6 +6,8 @@ a step. One that cannot be shown is said in words, so that a model knows what it
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import logging
 from collections.abc import Iterable, Sequence
 
@@ -22,6 +24,8 @@ from .settings import ContextLimits
 
 SHOWABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """What every provider of models with eyes takes."""
+
+_PIECE = 3 * 64 * 1024
 
 log = logging.getLogger("dragoman.native")
 
@@ -98,7 +102,7 @@ class Gallery:
         except ArtifactProblem as problem:
             log.warning("session %s: picture %s: %s", self._session.id, picture.name, problem)
             return f"The picture {picture.name} is here, but cannot be read now."
-        return Image(picture.media_type, data, picture.name)
+        return Image(picture.media_type, data, picture.name, await asyncio.to_thread(_encoded, data))
 
 
 def check_pictures(prompt: PromptSubmitted, session: SessionLog) -> None:
@@ -126,6 +130,11 @@ def with_named_pictures(message: UserMessage) -> str:
 def with_words(text: str, words: Iterable[str]) -> str:
     """A text, and below it what stands for things that are not shown."""
     return "\n\n".join([*([text] if text else []), *(f"[{word}]" for word in words)])
+
+
+def _encoded(data: bytes) -> str:
+    """In base64, piece by piece: each holds the interpreter."""
+    return "".join(base64.b64encode(data[start : start + _PIECE]).decode() for start in range(0, len(data), _PIECE))
 
 
 def _pictures(message: Message) -> tuple[Picture, ...]:

@@ -12,11 +12,15 @@ from dragoman.hub.events import Json
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture, as the provider gets it. ``media_type`` is ``image/png`` or the like; ``name`` is for people."""
+    """A picture, as the provider gets it. ``media_type`` is ``image/png`` or the like; ``name`` is for people.
+
+    ``encoded`` is ``data`` in base64, where that was made ahead: each step of a turn needs it.
+    """
 
     media_type: str
     data: bytes
     name: str = ""
+    encoded: str = ""
 
 
 class Picture(msgspec.Struct, frozen=True):

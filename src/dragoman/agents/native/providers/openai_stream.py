@@ -176,7 +176,7 @@ def cut_off() -> ProviderFailed:
 
 def data_url(image: Image) -> str:
     """The picture itself as a URL."""
-    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+    return f"data:{image.media_type};base64,{image.encoded or base64.b64encode(image.data).decode()}"
 
 
 def call_id(call: str) -> str:
