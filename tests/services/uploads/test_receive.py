@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import stat
 import threading
 from pathlib import Path
@@ -334,6 +335,23 @@ async def test_what_a_recorded_prompt_refers_to_is_never_discarded(rig: Rig) -> 
     await idle(rig.session)
     await discard(rig.session, received)
     assert (len(rig.uploads()), len(rig.pictures())) == (1, 1)
+
+
+async def test_what_is_gone_by_itself_is_not_missed(rig: Rig, tmp_path: Path) -> None:
+    received = await rig.receive(images=[coded(PNG)], files=[a_file("a"), a_file("b")])
+    (rig.cwd / paths(received.files)[0]).unlink()
+    await rig.store.release(rig.session.id, received.images[0].artifact)
+    await discard(rig.session, received)
+    assert (rig.uploads(), rig.pictures()) == ({}, [])
+    shutil.rmtree(rig.cwd / ".co")
+    await discard(rig.session, received)
+    assert not (rig.cwd / ".co").exists()
+    (tmp_path / "elsewhere" / "uploads").mkdir(parents=True)
+    other = tmp_path / "elsewhere" / "uploads" / received.files[0].name
+    other.write_text("theirs")
+    (rig.cwd / ".co").symlink_to(tmp_path / "elsewhere")
+    await discard(rig.session, received)
+    assert other.read_text() == "theirs"
 
 
 async def test_the_same_message_again_is_one_prompt_wherever_its_files_lie(rig: Rig) -> None:

@@ -52,10 +52,13 @@ class UploadFolder:
 
 
 @contextlib.contextmanager
-def upload_folder(cwd: str, path: str) -> Iterator[UploadFolder]:
-    """The folder at ``path`` below ``cwd``, made where there is none (mode 0700). Raises ``UploadFailed``."""
+def upload_folder(cwd: str, path: str, *, make: bool = True) -> Iterator[UploadFolder]:
+    """The folder at ``path`` below ``cwd``, made (mode 0700) where there is none and one is wanted.
+
+    Raises ``UploadFailed``.
+    """
     try:
-        descriptor = _opened(cwd, PurePosixPath(path).parts)
+        descriptor = _opened(cwd, PurePosixPath(path).parts, make=make)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise UploadFailed(f"Files cannot be kept: {path} is no folder, or leads elsewhere") from error
@@ -66,19 +69,20 @@ def upload_folder(cwd: str, path: str) -> Iterator[UploadFolder]:
         os.close(descriptor)
 
 
-def _opened(cwd: str, parts: Iterable[str]) -> int:
+def _opened(cwd: str, parts: Iterable[str], *, make: bool) -> int:
     descriptor = os.open(cwd, _FOLDER)
     for part in parts:
         try:
-            below = _below(descriptor, part)
+            if make:
+                _make(descriptor, part)
+            below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         descriptor = below
     return descriptor
 
 
-def _below(descriptor: int, part: str) -> int:
+def _make(descriptor: int, part: str) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(part, 0o700, dir_fd=descriptor)
         os.fsync(descriptor)
-    return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)

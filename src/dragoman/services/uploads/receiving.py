@@ -7,6 +7,7 @@ What is refused leaves nothing behind, and neither does whoever goes away meanwh
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,8 @@ from .folder import UploadFolder, upload_folder
 from .given import Given, check_limits, read_files, read_pictures
 from .refused import UploadFailed
 from .settings import UploadSettings
+
+log = logging.getLogger("dragoman.uploads")
 
 UPLOAD = "upload:"
 """What stands in ``Attachment.artifact`` before the path of a file, relative to the session's folder."""
@@ -95,7 +98,7 @@ async def receive(
 
 
 async def discard(session: Session, received: Received, *, artifacts: Artifacts | None = None) -> None:
-    """The prompt was refused after all: let go of what came with it. Raises ``UploadFailed`` if that cannot be.
+    """The prompt was refused after all: let go of what came with it. What cannot be removed is logged.
 
     What a prompt in the log refers to all the same stays: a submission that was cut off, or that the disk was slow to
     take, may have been recorded.
@@ -136,7 +139,10 @@ async def _undo(session: str, cwd: str, kept: Sequence[Attachment], store: Artif
     await asyncio.to_thread(_remove, cwd, kept)
     for it in kept:
         if store is not None and is_artifact(it.artifact):
-            await store.release(session, it.artifact)
+            try:
+                await store.release(session, it.artifact)
+            except ArtifactProblem as problem:
+                log.warning("session %s: %s is left behind: %s", session, it.name, problem)
 
 
 async def _written(work: _Work, files: Sequence[Given]) -> tuple[Attachment, ...]:
@@ -190,5 +196,9 @@ def _remove(cwd: str, kept: Iterable[Attachment]) -> None:
     for it in kept:
         if it.artifact.startswith(UPLOAD):
             path = PurePosixPath(it.artifact.removeprefix(UPLOAD))
-            with upload_folder(cwd, str(path.parent)) as folder:
-                folder.remove([path.name])
+            try:
+                with upload_folder(cwd, str(path.parent), make=False) as folder:
+                    folder.remove([path.name])
+            except UploadFailed as problem:
+                if not isinstance(problem.__cause__, FileNotFoundError):
+                    log.warning("%s is left behind: %s", path, problem)
