@@ -15,7 +15,8 @@ from tests.hub.rig import until
 
 from dragoman.agents.common.observation import Dialog, Sighting
 from dragoman.agents.terminal.drivers.dialogs import GHOST
-from dragoman.hub.events import Answer, DecisionOpened, StateChanged
+from dragoman.hub.errors import Unsupported
+from dragoman.hub.events import Answer, Attachment, DecisionOpened, StateChanged
 from dragoman.hub.permissions import LOCAL
 
 DOWN, LEFT = "\x1b[B", "\x1b[D"
@@ -95,6 +96,19 @@ async def test_what_a_person_types_does_not_go_out_with_a_prompt(tmp_path: Path)
         agent.agent.terminal.write(b" half a tho")
         assert "types" in (await agent.session.driver.taken(receipt.prompt) or "")
         assert "\r" not in agent.typed()
+
+
+async def test_a_program_is_told_of_files_and_refused_pictures(tmp_path: Path) -> None:
+    async with storyboard(tmp_path, shot(IDLE, until=PASTED), shot(DRAFT)) as agent:
+        await agent.becomes("idle")
+        picture = Attachment("image", "a.png", "0" * 64, "image/png", 1)
+        file = Attachment("file", "1_a.txt", "upload:.co/uploads/1_a.txt")
+        with pytest.raises(Unsupported, match="told of files only"):
+            await agent.session.submit(LOCAL, "look", via="test", attachments=(file, picture))
+        assert not await agent.session.shows_pictures()
+        content = "look at .co/uploads/1_a.txt"
+        await agent.session.submit(LOCAL, "look", via="test", content=content, attachments=(file,))
+        await until(lambda: f"{content}{PASTED}" in agent.typed(), agent.typed)
 
 
 # What was told, and what is shown
