@@ -10,11 +10,14 @@ import msgspec
 import pytest
 
 from dragoman.agents.native.compaction import transcript
+from dragoman.agents.native.delegates.port import Delegate
 from dragoman.agents.native.delegates.transcript import with_transcript
 from dragoman.agents.native.delegates.turn import given_text
+from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.pictures import refuses_pictures
 from dragoman.agents.native.providers.conversation import Image, Message, ModelRequest, Picture, UserMessage
 from dragoman.agents.native.providers.port import ProviderFailed, StreamEvent
+from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import ContextLimits, NativeSettings, TurnLimits
 from dragoman.agents.native.tokens import count_messages, most_in_messages
 from dragoman.hub.errors import Unsupported
@@ -23,9 +26,9 @@ from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.services.artifacts import ArtifactSettings, ArtifactStore
 from tests.agents.native.test_turn_loop import Recording
-from tests.hub.rig import OnDisk, until
+from tests.hub.rig import InMemory, OnDisk, proven, until
 
-from .native_rig import NativeHub, native_hub, of, outcome, script, settled
+from .native_rig import QUICK, Given, NativeHub, OneModel, native_hub, of, outcome, script, settled
 
 PNG, GIF = b"\x89PNG\r\n\x1a\n" + b"a" * 92, b"GIF89a" + b"b" * 94
 """A hundred bytes each."""
@@ -245,3 +248,38 @@ def test_a_program_is_told_of_pictures_that_it_cannot_be_shown() -> None:
     pictures = (Attachment("image", "a.png", "0" * 64, "image/png", 1), Attachment("file", "b", "upload:b"))
     prompt = PromptSubmitted(prompt="p", text="typed", content="told", by="me", via="test", attachments=pictures)
     assert given_text(prompt) == "told\n\n[The picture a.png came with this, but you cannot be shown it.]"
+
+
+class Chosen(OneModel):
+    """Every session has what a test says."""
+
+    given: Given | ProviderFailed
+
+    async def choose(self, provider: str | None, model: str | None) -> Given:
+        if isinstance(self.given, ProviderFailed):
+            raise self.given
+        return self.given
+
+
+def no_delegate() -> Delegate:
+    raise AssertionError("nobody runs a turn here")
+
+
+@pytest.mark.parametrize(
+    ("given", "shows"),
+    [
+        (Given("scripted", "m", Scripted), True),
+        (Given("claude-code", "m", Scripted, delegate=no_delegate), False),
+        (ProviderFailed("no provider"), True),
+    ],
+    ids=["model", "program", "none"],
+)
+async def test_a_session_is_shown_pictures_unless_a_program_runs_its_turns(
+    tmp_path: Path, store: ArtifactStore, given: Given | ProviderFailed, shows: bool
+) -> None:
+    models = Chosen(Scripted())
+    models.given = given
+    async with proven(
+        NativeHub(InMemory(), tmp_path, factories=[NativeFactory(models, QUICK)], artifacts=store)
+    ) as hub:
+        assert await (await hub.create("native")).shows_pictures() is shows
