@@ -39,6 +39,12 @@ PING = text_frame(wire.encode(wire.Ping()))
 _PROOF = b"got "
 
 
+class _Pong(msgspec.Struct, frozen=True):
+    """The client has got everything up to a ping with this payload, and what it says from now on may be to that."""
+
+    payload: bytes
+
+
 class Shown(msgspec.Struct, frozen=True):
     """The session that a link shows, and its reading of it."""
 
@@ -62,7 +68,7 @@ class OnionLink:
         self._dialect = dialect
         self._wire = wire_
         self._outbox = Outbox(dialect.settings.reply_backlog)
-        self._inbox: deque[str | bytes] = deque()
+        self._inbox: deque[str | bytes | _Pong] = deque()
         self._inbox_bytes = 0
         self._working = False
         self._asides = 0
@@ -82,17 +88,14 @@ class OnionLink:
         )
 
     def receive(self, message: str | bytes) -> None:
-        self._inbox.append(message)
         self._inbox_bytes += len(message)
-        if not self._working:
-            self._working = True
-            self._dialect.tasks.start(self._work(), "messages")
+        self._put(message)
 
     def pong(self, payload: bytes) -> None:
         if payload.startswith(_PROOF):
             self._proved = max(self._proved, int(payload.removeprefix(_PROOF)))
-        elif self.binding.pong(payload):
-            self._wire.wake()
+        else:
+            self._put(_Pong(payload))  # an answer before it, which may still wait, is to what was asked before
 
     def pull(self) -> bytes | None:
         if self._ping_due:
@@ -216,11 +219,21 @@ class OnionLink:
 
     # In
 
+    def _put(self, message: str | bytes | _Pong) -> None:
+        self._inbox.append(message)
+        if not self._working:
+            self._working = True
+            self._dialect.tasks.start(self._work(), "messages")
+
     async def _work(self) -> None:
         """Handle what has come, one after the other."""
         try:
             while self._inbox and not self.gone:
                 message = self._inbox.popleft()
+                if isinstance(message, _Pong):
+                    if self.binding.pong(message.payload):
+                        self.wake()
+                    continue
                 try:
                     await self._handle(message)
                 finally:
