@@ -51,8 +51,12 @@ class Key:
         self.address = "0x" + self._key.verify_key.encode().hex()
 
     def signed(self, payload: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The three fields that carry a signature; without a ``payload``, of one that says when."""
-        payload = {"timestamp": int(time.time())} if payload is None else payload
+        """The three fields that carry a signature; without a ``payload``, of one that says when.
+
+        To the microsecond: with whole seconds two of one second are the same, and on a machine that is busy enough the
+        second one may come so late that it counts as a replay.
+        """
+        payload = {"timestamp": round(time.time(), 6)} if payload is None else payload
         text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
         return {"payload": payload, "from": self.address, "signature": self._key.sign(text.encode()).signature.hex()}
 

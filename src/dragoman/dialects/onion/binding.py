@@ -12,11 +12,15 @@ from .asking import Ask, WireKind
 
 
 class Binding:
-    """A state machine without I/O. Payloads of its pings begin with ``PREFIX``."""
+    """A state machine without I/O. Payloads of its pings begin with ``PREFIX``.
+
+    ``number`` tells the bindings of one socket apart: a pong of an earlier one proves nothing to a later one.
+    """
 
     PREFIX = b"asked "
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self._number = number
         self._bound: dict[WireKind, Ask] = {}
         self._shown: dict[WireKind, Ask] = {}
         self._answered: set[str] = set()
@@ -74,4 +78,4 @@ class Binding:
 
     def _payload(self) -> bytes:
         self._proofs += 1
-        return b"%b%d" % (self.PREFIX, self._proofs)
+        return b"%b%d.%d" % (self.PREFIX, self._number, self._proofs)

@@ -36,8 +36,6 @@ FULL_FRAME = 64 * 1024
 
 PING = text_frame(wire.encode(wire.Ping()))
 
-_PROOF = b"got "
-
 
 class _Pong(msgspec.Struct, frozen=True):
     """The client has got everything up to a ping with this payload, and what it says from now on may be to that."""
@@ -75,7 +73,7 @@ class OnionLink:
         self._commands = Commands(self, dialect)
         self._ping_due = False
         self._held: Outgoing | None = None
-        self._proved = 0
+        self._proved = self._shows = 0
         self._told_gone = False
         self._pinging = self._ping_later()
 
@@ -92,8 +90,9 @@ class OnionLink:
         self._put(message)
 
     def pong(self, payload: bytes) -> None:
-        if payload.startswith(_PROOF):
-            self._proved = max(self._proved, int(payload.removeprefix(_PROOF)))
+        proof, _, seq = payload.rpartition(b" ")
+        if proof == self._proof:
+            self._proved = max(self._proved, int(seq))
         else:
             self._put(_Pong(payload))  # an answer before it, which may still wait, is to what was asked before
 
@@ -193,7 +192,7 @@ class OnionLink:
                 return [ping_frame(first)]
             return [out.frame, ping_frame(self.binding.shown(out.ask))]
         if out.second:
-            return [out.frame, ping_frame(b"%b%d" % (_PROOF, out.seq))]
+            return [out.frame, ping_frame(b"%b %d" % (self._proof, out.seq))]
         if out.failed is not None:
             self._dialect.failed(self, out.failed)
         return [out.frame]
@@ -201,13 +200,19 @@ class OnionLink:
     def _leave(self) -> None:
         """Nothing more of the session that was shown."""
         shown, self.shown = self.shown, None
-        self._held, self.binding = None, Binding()
+        self._shows += 1
+        self._held, self.binding = None, Binding(self._shows)
         if shown is not None:
             view, cursor = shown.joined.view, shown.forwarder.cursor
             view.departed.append(Departed(shown.joined.principal.id, cursor, self._proved))
             shown.forwarder.close()
             self._dialect.sessions.left(view)
         self._proved = 0
+
+    @property
+    def _proof(self) -> bytes:
+        """How a ping begins whose pong proves that something of the session that is shown now has come."""
+        return b"got %d" % self._shows
 
     def _ping_later(self) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(self._dialect.settings.ping_seconds, self._ping)
