@@ -69,10 +69,11 @@ class Commands:
 
         Raises ``Refused``.
         """
-        if self._caller is None or self._link.shown is None:
+        joined = self._joined
+        if self._caller is None or joined is None:
             return
         self._dialect.trust.recheck(self._caller)
-        self._link.shown.joined.principal = self._dialect.sessions.principal(self._caller, self._link.shown.joined)
+        joined.principal = self._dialect.sessions.principal(self._caller, joined)
 
     # Who it is
 
@@ -324,7 +325,7 @@ class Commands:
 
     @property
     def _joined(self) -> Joined | None:
-        return self._link.shown.joined if self._link.shown is not None else None
+        return self._link.joined
 
     def _claim(self, session: Raw) -> Claim | None:
         """What the client says the conversation was. Raises ``BadClaim``."""

@@ -75,6 +75,7 @@ class OnionLink:
         self._held: Outgoing | None = None
         self._proved = self._shows = 0
         self._told_gone = False
+        self._left: Joined | None = None
         self._pinging = self._ping_later()
 
     # Link
@@ -107,11 +108,18 @@ class OnionLink:
         if not self.gone:
             self.gone = True
             self._pinging.cancel()
-            self._inbox.clear()
+            # What came before the end still counts: clients answer, or say a last thing, and close at once.
+            binding, self._left = self.binding, self.joined
             self._leave()
+            self.binding = binding
             self._dialect.left(self)
 
     # For commands
+
+    @property
+    def joined(self) -> Joined | None:
+        """The session whose client this is; of a link that is gone, the last."""
+        return self.shown.joined if self.shown is not None else self._left
 
     def say(self, message: wire.Control) -> None:
         """Reply."""
@@ -233,7 +241,7 @@ class OnionLink:
     async def _work(self) -> None:
         """Handle what has come, one after the other."""
         try:
-            while self._inbox and not self.gone:
+            while self._inbox:
                 message = self._inbox.popleft()
                 if isinstance(message, _Pong):
                     if self.binding.pong(message.payload):
