@@ -116,3 +116,15 @@ async def test_a_file_and_a_picture(kind: str, stage: Stage, clients: Clients) -
     assert await person.say(again) == {"text": "Read.", "done": True}
     [result] = [it for it in stage.heard(again)[1].messages if isinstance(it, Result)]
     assert result.text == f"1\t{report.decode().strip()}"
+
+
+@pytest.mark.parametrize("kind", EVERYBODY)
+async def test_a_large_file(kind: str, stage: Stage, clients: Clients) -> None:
+    """Three megabytes; python-1.9.2 signs all of it, and sends it twice."""
+    person = await clients.meet(kind, stage.host)
+    data = bytes(range(256)) * 4096 * 3
+    prompt = stage.prompt("Keep it.", say("Kept."))
+    answer = await person.say(prompt, files=[(f"{kind}.bin", data_url("application/octet-stream", data))])
+    assert answer == {"text": "Kept.", "done": True}
+    [kept] = (stage.host.work / ".co" / "uploads").glob(f"*_{kind}.bin")
+    assert kept.read_bytes() == data

@@ -136,6 +136,23 @@ async def test_python_1_9_2_approves_later_on_another_socket(stage: Stage, clien
     assert await resolved(conversation) == [("answered", person.principal)]
 
 
+async def test_python_1_9_2_declines_what_nobody_answered_by_its_deadline(stage: Stage, clients: Clients) -> None:
+    """It says no and closes the socket at once; that must reach us."""
+    person = await clients.python("python-1.9.2", stage.host)
+    prompt = command(stage, "too-late.txt")
+    asking = person.begin("input_async", {"prompt": prompt, "timeout": 4.0}, on=["on_approval"])
+    asked = await person.asked(asking, "on_approval")
+    with pytest.raises(Raised, match="that approval was declined") as raised:
+        await asking
+    assert raised.value.kind == "TurnTimeoutError"
+    conversation = await stage.host.conversation(prompt)
+    [answered] = await conversation.has("decision.resolved")
+    assert (answered["answer"]["accept"], answered["by"]) == (False, person.principal)
+    person.answer(asked, True)
+    await conversation.has("turn.ended")
+    assert not (stage.host.work / "too-late.txt").exists()
+
+
 async def test_npm_approves_and_refuses(stage: Stage, clients: Clients) -> None:
     person = await clients.npm(stage.host)
     asking = person.begin("input", [command(stage, "npm-approved.txt")])
