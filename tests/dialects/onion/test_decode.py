@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.onion import client_messages as asked
@@ -178,11 +178,13 @@ _names = st.sampled_from([
 ])  # fmt: skip
 
 
+@settings(deadline=None)
 @given(_types, st.dictionaries(_names, _json, max_size=8))
 def test_any_object_is_a_message_or_a_protocol_problem(kind: str, fields: dict[str, Any]) -> None:
     assert _came_to(json.dumps({"type": kind, **fields}))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200) | st.binary(max_size=200))
 def test_any_frame_is_a_message_or_a_protocol_problem(frame: str | bytes) -> None:
     assert _came_to(frame)

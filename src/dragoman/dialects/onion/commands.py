@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,7 @@ class Commands:
 
     async def _establish(self, caller: Caller, message: asked.Connect) -> None:
         """Show the session that a CONNECT means, from where its client left it."""
-        claim = self._claim(message.session)
+        claim = await self._claim(message.session)
         joined = await self._dialect.sessions.join(caller, message.session_id, claim)
         view = joined.view
         place = view.resumes_at(message.last_msg_id, joined.principal.id)
@@ -237,7 +238,7 @@ class Commands:
         """A session in INPUT counts where nothing is known of one yet (spec §6)."""
         if joined.view.conversation.turn or not memoryview(message.session).nbytes:
             return
-        claim = self._claim(message.session)
+        claim = await self._claim(message.session)
         if claim is not None:
             await self._dialect.sessions.take_in(joined.view, joined.principal, claim)
 
@@ -327,11 +328,14 @@ class Commands:
     def _joined(self) -> Joined | None:
         return self._link.joined
 
-    def _claim(self, session: Raw) -> Claim | None:
+    async def _claim(self, session: Raw) -> Claim | None:
         """What the client says the conversation was. Raises ``BadClaim``."""
-        if not memoryview(session).nbytes:
+        size, settings = memoryview(session).nbytes, self._dialect.settings
+        if not size:
             return None
-        return read_claim(session, limit=self._dialect.settings.claim_messages)
+        if size < settings.big_message:
+            return read_claim(session, limit=settings.claim_messages)
+        return await asyncio.to_thread(read_claim, session, limit=settings.claim_messages)
 
     def _signed(self, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
         """What is signed; None where nothing is. What the message says ``beside`` must not be something else.

@@ -41,7 +41,7 @@ from dragoman.hub.events import (
 from . import messages as wire
 from .asking import Ask, Asking
 from .merging import Measure, measure_after
-from .words import mode_word, question_shown, result_text
+from .words import arguments, mode_word, question_shown, result_text
 
 RESTARTED = "turn interrupted by a restart"
 """What is said of a turn that ended with its server."""
@@ -268,7 +268,7 @@ class Projection:
         step = self._steps.get(self._step)
         if step is not None and fact.parent is None:
             step.calls += 1
-        args = self._calls[fact.call] = _args(fact.input)
+        args = self._calls[fact.call] = arguments(fact.input)
         if fact.problem is not None and fact.problem.code == "no_such_tool":
             return []  # it shows as its result alone (spec §6)
         call = wire.ToolCall(id=f"ev-{event.seq}", ts=_seconds(event), tool_id=fact.call, name=fact.tool, args=args)
@@ -290,7 +290,7 @@ class Projection:
             ts=_seconds(event),
             tool_id=fact.call,
             name=fact.tool,
-            args=args if args is not None else _args(fact.input),
+            args=args if args is not None else arguments(fact.input),
             status=status,
             result=result,
             timing_ms=float(fact.duration_ms or 0),
@@ -338,13 +338,6 @@ def _why(fact: TurnEnded) -> str | None:
     return fact.problem.message if fact.problem is not None else "the turn failed"
 
 
-def _args(given: Json) -> Json:
-    """Clients take arguments for an object."""
-    if given is None:
-        return {}
-    return given if isinstance(given, dict) else {"input": given}
-
-
 def _usage(usage: UsageReported | None) -> wire.Usage | None:
     if usage is None:
         return None
@@ -366,40 +359,7 @@ def _percent(tokens: int | None, window: int | None) -> float:
 
 
 def _asks(event: Event, ask: Ask | None) -> list[Said]:
-    if ask is None:
-        return []
-    name, at, opened = f"ev-{event.seq}", _seconds(event), ask.opened
-    if ask.kind == "plan_review":
-        return [_said(wire.PlanReview(id=name, ts=at, plan_content=opened.text), ask=ask)]
-    if ask.kind == "ask_user":
-        return [_said(question_shown(name, at, ask), ask=ask)]
-    batch = opened.detail.get("batch")
-    needed = wire.ApprovalNeeded(
-        id=name,
-        ts=at,
-        tool=opened.tool or "",
-        arguments=_args(opened.input),
-        description=_description(opened),
-        batch_remaining=_batch(batch) or UNSET,
-    )
-    return [_said(needed, ask=ask)]
-
-
-def _description(opened: DecisionOpened) -> str:
-    """What the agent says of it; the command itself stands among the arguments, if there are any."""
-    said = opened.detail.get("description")
-    if isinstance(said, str):
-        return said
-    return opened.text if opened.input is None else ""
-
-
-def _batch(batch: Json) -> tuple[wire.BatchCall, ...]:
-    if not isinstance(batch, list):
-        return ()
-    try:
-        return tuple(msgspec.convert(batch, list[wire.BatchCall]))
-    except msgspec.ValidationError:
-        return ()
+    return [] if ask is None else [_said(question_shown(f"ev-{event.seq}", _seconds(event), ask), ask=ask)]
 
 
 _FACTS: dict[type, Callable[[Projection, Event, Any], list[Said]]] = {

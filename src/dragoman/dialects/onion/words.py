@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET
 
-from dragoman.hub.events import Json, ToolEnded
+from dragoman.hub.events import DecisionOpened, Json, ToolEnded
 
 from . import messages as wire
 from .asking import Ask
@@ -33,8 +34,24 @@ def result_text(fact: ToolEnded) -> str:
     return msgspec.json.encode(fact.output).decode()
 
 
-def question_shown(name: str, at: float, ask: Ask) -> wire.AskUser:
-    """The event that asks a question."""
+def question_shown(name: str, at: float, ask: Ask) -> wire.StreamEvent:
+    """The event that asks it, with this ``id`` and ``ts``."""
+    opened = ask.opened
+    if ask.kind == "plan_review":
+        return wire.PlanReview(id=name, ts=at, plan_content=opened.text)
+    if ask.kind == "ask_user":
+        return _question(name, at, ask)
+    return wire.ApprovalNeeded(
+        id=name,
+        ts=at,
+        tool=opened.tool or "",
+        arguments=arguments(opened.input),
+        description=_description(opened),
+        batch_remaining=_batch(opened.detail.get("batch")) or UNSET,
+    )
+
+
+def _question(name: str, at: float, ask: Ask) -> wire.AskUser:
     asked = ask.asked
     options = tuple(option.label for option in asked.options)
     fields = ask.opened.detail.get("fields") if ask.opened.kind == "form" else None
@@ -44,5 +61,29 @@ def question_shown(name: str, at: float, ask: Ask) -> wire.AskUser:
         question=asked.question,
         options=options or None,
         multi_select=asked.multiple,
-        fields=fields if fields is not None else msgspec.UNSET,
+        fields=fields if fields is not None else UNSET,
     )
+
+
+def arguments(given: Json) -> Json:
+    """A tool's input as clients take it: an object."""
+    if given is None:
+        return {}
+    return given if isinstance(given, dict) else {"input": given}
+
+
+def _description(opened: DecisionOpened) -> str:
+    """What the agent says of it; the command itself stands among the arguments, if there are any."""
+    said = opened.detail.get("description")
+    if isinstance(said, str):
+        return said
+    return opened.text if opened.input is None else ""
+
+
+def _batch(batch: Json) -> tuple[wire.BatchCall, ...]:
+    if not isinstance(batch, list):
+        return ()
+    try:
+        return tuple(msgspec.convert(batch, list[wire.BatchCall]))
+    except msgspec.ValidationError:
+        return ()
