@@ -196,3 +196,27 @@ async def test_a_sign_in_code_stays_out_of_the_log_whoever_told_of_its_dialog(tm
 async def test_nobody_knows_yet_what_is_asked_and_a_text_may_be_a_secret(tmp_path: Path) -> None:
     async with storyboard(tmp_path, page("\x1b]7501;state=blocked\x07")) as agent:
         assert (await agent.asked()).secret
+
+
+def no_remark(lines: list[str]) -> list[str]:
+    """The dialog as a version shows it whose rows take none."""
+    return [line.replace(" · Tab to amend", "") for line in lines]
+
+
+async def test_a_no_with_a_remark_is_a_plain_no_where_the_dialog_takes_none(tmp_path: Path) -> None:
+    """However the no is meant: what was said with it has no place there."""
+    rows = [at_row("permission-bash", row, no_remark, until=DOWN if row < 3 else "\r") for row in range(4)]
+    assert not any("amend" in line for step in rows for line in step["lines"])
+    async with storyboard(tmp_path, *rows, shot(IDLE)) as agent:
+        said = Answer(accept=False, text="use yarn", values={"mode": "reject_explain"})
+        assert await answer(agent, said) is None
+        await agent.becomes("idle")
+        assert agent.typed() == f"{DOWN}{DOWN}{DOWN}\r"
+
+
+async def test_a_text_alone_is_no_answer_where_the_dialog_takes_none(tmp_path: Path) -> None:
+    steps = [at_row("permission-bash", row, no_remark, until=DOWN) for row in range(3)]
+    last = at_row("permission-bash", 3, no_remark)
+    async with storyboard(tmp_path, *steps, last, answer_timeout=0.2) as agent:
+        assert "takes no text" in (await answer(agent, Answer(text="use yarn")) or "")
+        assert set(agent.typed()) <= set(DOWN)

@@ -81,6 +81,14 @@ async def test_enter_follows_its_prompt_in_a_read_of_its_own(tmp_path: Path) -> 
         assert entered.at - pasted.at >= 0.15
 
 
+async def test_what_the_agent_is_to_see_is_typed_and_not_what_the_person_wrote(tmp_path: Path) -> None:
+    async with storyboard(tmp_path, *turn()) as agent:
+        await agent.becomes("idle")
+        receipt = await agent.session.submit(LOCAL, "look at this", via="test", content="look at this: a.txt")
+        assert await agent.session.driver.taken(receipt.prompt) is None
+        assert agent.typed(0) == "\x1b[200~look at this: a.txt\x1b[201~"
+
+
 async def test_the_wait_for_enter_begins_when_the_program_has_read_the_prompt(tmp_path: Path) -> None:
     steps = turn(paste={"deaf": 1.0})
     async with storyboard(tmp_path, *steps, input_delay=0.3, input_delay_max=0.3) as agent:
