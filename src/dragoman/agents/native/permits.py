@@ -27,7 +27,7 @@ from dragoman.hub.turns import TurnContext
 
 from .modes import Mode, mode_of
 from .permissions import Reason, Verdict
-from .rejections import BROKEN_OFF, REJECTED_CALL, denied, is_hard
+from .rejections import BROKEN_OFF, REJECTED_CALL, denied, is_hard, refusal
 from .tools.tool import ForeignCall, ToolDenied
 
 COMMANDS, EDITS = "bash", "edit"
@@ -79,6 +79,8 @@ class Permits:
         self._turn = turn
         self._default_mode = default_mode
         self._broken_off = False
+        self.refused: dict[str, str] = {}
+        """What was said of the calls that a hard refusal ended before they began."""
 
     @property
     def broken_off(self) -> bool:
@@ -189,7 +191,7 @@ class Permits:
             raise ToolDenied(f"Nobody could be asked: {problem}") from problem
         self.check_goes_on()
         if opened.kind == "permission" and is_hard(answer):
-            self._break_off()
+            self._break_off(opened, refusal(answer))
         return answer
 
     def check_goes_on(self) -> None:
@@ -197,12 +199,16 @@ class Permits:
         if self._broken_off:
             raise ToolDenied(BROKEN_OFF)
 
-    def _break_off(self) -> None:
+    def _break_off(self, refused: DecisionOpened, said: str) -> None:
         """Nothing more begins, and nobody is asked any more: what waits for an answer has not begun either."""
         self._broken_off = True
         session = self._turn.session
+        if refused.call is not None:
+            self.refused[refused.call] = said
         for other in list(session.state.decisions.values()):
             if other.turn == self._turn.turn:
+                if other.call is not None:
+                    self.refused.setdefault(other.call, BROKEN_OFF)
                 session.cancel_decision(other.decision, "rejected")
 
     def commands_granted(self, exact: str, verdict: Verdict) -> bool:

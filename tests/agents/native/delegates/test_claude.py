@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.agents.native.rejections import EXPLAIN, HARD, SOFT, WHAT_NEXT
 from dragoman.agents.native.settings import NativeSettings, TurnLimits
 from dragoman.hub.events import (
     Answer,
@@ -263,6 +264,41 @@ async def test_a_refused_command_is_denied_with_what_was_said(tmp_path: Path) ->
     assert opened.dangerous
     assert ended.status == ended.problem.code == "denied"
     assert ended.problem.message == "User rejected this command. They said: keep it"
+
+
+@pytest.mark.parametrize(("mode", "tells"), [(SOFT, "two to four other ways"), (EXPLAIN, "plain words")])
+async def test_the_program_is_told_how_a_refusal_is_meant(tmp_path: Path, mode: str, tells: str) -> None:
+    async with claude_hub(tmp_path) as hub:
+        session = await hub.session(**CLAUDE)
+        await hub.submit(session, "bash make\ntext Done")
+        opened = await asked(session)
+        said = Answer(accept=False, text="use yarn", values={"mode": mode})
+        await session.answer(LOCAL, opened.decision, said, via="test")
+        await settled(session)
+        facts = await facts_of(hub, session)
+    told = of(facts, ToolEnded)[0].problem.message
+    assert "use yarn" in told
+    assert tells in told
+    assert of(facts, TurnEnded)[0].result == "Done"
+
+
+async def test_a_hard_refusal_breaks_the_program_off_and_the_next_turn_works(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        session = await hub.session(**CLAUDE)
+        await hub.submit(session, "bash make\nbash touch never\ntext Never said")
+        opened = await asked(session)
+        said = Answer(accept=False, text="use yarn", values={"mode": HARD})
+        await session.answer(LOCAL, opened.decision, said, via="test")
+        await settled(session)
+        facts = await facts_of(hub, session)
+        again = await hub.turn(session, "text Done")
+    assert of(facts, ToolEnded)[0].status == "denied"
+    assert "use yarn" in of(facts, ToolEnded)[0].problem.message
+    assert "ok" not in [end.status for end in of(facts, ToolEnded)]
+    assert len(of(facts, DecisionOpened)) == 1
+    (end,) = of(facts, TurnEnded)
+    assert (end.outcome, end.result) == ("completed", WHAT_NEXT)
+    assert of(again, TurnEnded)[0].result == "Done"
 
 
 async def test_a_permission_for_the_session_holds_for_the_next_turn(tmp_path: Path) -> None:

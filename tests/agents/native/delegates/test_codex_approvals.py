@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.agents.native.rejections import EXPLAIN, HARD
 from dragoman.hub.events import Answer, DecisionOpened, DecisionResolved, SettingsChanged, ToolCalled, ToolEnded
 from tests.agents.native.native_rig import answered, asked, of, outcome, settled
 from tests.hub.rig import until
@@ -64,6 +65,30 @@ async def test_what_a_person_says_with_a_refusal_reaches_codex(tmp_path: Path, s
         await settled(session)
     [steered] = script.heard("turn/steer")
     assert steered["input"][0]["text"] == "This was not permitted. They said: use the other folder"
+
+
+async def test_after_a_hard_refusal_nobody_is_asked_any_more(tmp_path: Path, script: Script) -> None:
+    """Whoever runs the turn breaks Codex off; what it asks until then is declined."""
+    script.does([ASK_COMMAND[0], {"run": {"command": "touch other.txt", "ask": {}}}, {"say": "Done."}])
+    async with codex_hub(tmp_path, script) as hub:
+        session = await hub.session()
+        await hub.submit(session, "go")
+        await hub.answer(session, await asked(session), accept=False, values={"mode": HARD})
+        await settled(session)
+        facts = await hub.facts(session)
+    assert decisions(script) == ["decline", "decline"]
+    assert len(of(facts, DecisionOpened)) == 1
+
+
+async def test_what_a_refusal_means_reaches_codex(tmp_path: Path, script: Script) -> None:
+    script.does([ASK_COMMAND[0], {"wait": "turn/steer"}, {"say": "As you wish."}])
+    async with codex_hub(tmp_path, script) as hub:
+        session = await hub.session()
+        await hub.submit(session, "go")
+        await hub.answer(session, await asked(session), accept=False, values={"mode": EXPLAIN})
+        await settled(session)
+    [steered] = script.heard("turn/steer")
+    assert "plain words" in steered["input"][0]["text"]
 
 
 async def test_what_was_permitted_for_the_session_is_not_asked_again(tmp_path: Path, script: Script) -> None:

@@ -35,7 +35,7 @@ class ClaudeAsking:
         try:
             changed = await self._permitted(tool, given, call, request)
         except ToolDenied as denied:
-            return {"behavior": "deny", "message": str(denied)}
+            return {"behavior": "deny", "message": denied.told or str(denied)}
         return {"behavior": "allow", "updatedInput": changed}
 
     async def _permitted(self, tool: str, given: dict[str, Any], call: str, request: dict[str, Any]) -> dict[str, Json]:

@@ -34,8 +34,8 @@ from dragoman.agents.native.permits import (
     permission_decision,
     steers_git,
 )
-from dragoman.hub.decisions import DecisionClosed
-from dragoman.hub.errors import HubError
+from dragoman.agents.native.rejections import denied
+from dragoman.agents.native.tools.tool import ToolDenied
 from dragoman.hub.events import Answer, DecisionOpened, Json, Option
 from dragoman.hub.turns import TurnContext
 
@@ -242,8 +242,8 @@ class Approvals:
             return None
         self._open[asked.id] = opened.decision
         try:
-            return await self._turn.decide(opened)
-        except (DecisionClosed, HubError):
+            return await self._permits.ask(opened)
+        except ToolDenied:
             return None
         finally:
             del self._open[asked.id]
@@ -252,7 +252,10 @@ class Approvals:
         """The decision that an answer is. Where nobody gives one, Codex goes on without it."""
         if accepted(answer):
             return _decision("accept")
-        if answer is not None and answer.text:
+        told = denied(answer).told
+        if told is not None:
+            self._remark(told)
+        elif answer is not None and answer.text:
             self._remark(f"This was not permitted. They said: {answer.text}")
         return _decision("decline")
 

@@ -6,6 +6,7 @@ of it, after its own was given up) is told it as text, in front of what the pers
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -17,14 +18,19 @@ from dragoman.agents.native.permits import Permits
 from dragoman.agents.native.pictures import with_words
 from dragoman.agents.native.providers.conversation import Message
 from dragoman.agents.native.providers.port import ProviderFailed
+from dragoman.agents.native.rejections import WHAT_NEXT
 from dragoman.agents.native.settings import NativeSettings
 from dragoman.agents.native.step import problem_of
 from dragoman.agents.native.turn_loop import catch_up
-from dragoman.hub.events import ContextReported, LogWritten, PromptSubmitted
+from dragoman.hub.events import ContextReported, LogWritten, Problem, PromptSubmitted, ToolEnded
+from dragoman.hub.standing import OpenCall
 from dragoman.hub.turns import TurnContext, TurnFailed
 
 from .port import Assignment, ConversationLost, Delegate, Report
 from .transcript import with_transcript
+
+TOLD_WITHIN = 2.0
+"""Seconds that a program has to take a refusal before it is broken off for it."""
 
 
 class DelegatedTurn:
@@ -56,12 +62,49 @@ class DelegatedTurn:
         step, prompts = 1, [self._turn.prompt, *self._turn.take_steering()]
         while True:
             try:
-                report = await self._round(prompts, step)
+                report = await self._unless_refused(prompts, step)
             except ProviderFailed as failure:
                 raise TurnFailed(problem_of(failure)) from failure
+            if report is None or self._permits.broken_off:
+                return WHAT_NEXT
             prompts, step = self._turn.take_steering(), report.step + 1
             if not prompts:
                 return report.text
+
+    async def _unless_refused(self, prompts: Sequence[PromptSubmitted], step: int) -> Report | None:
+        """A round; None when a person refused all that goes on: the program is broken off once it knows of that."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                unwatch = self._session.watch(lambda: self._look(limit))
+                try:
+                    return await self._round(prompts, step)
+                finally:
+                    unwatch()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        for call, said in self._left():
+            problem = Problem(code="denied", message=said, source="permissions")
+            self._turn.record(
+                ToolEnded(
+                    call=call.call, tool=call.tool, status="denied", output=said, problem=problem, turn=self._turn.turn
+                )
+            )
+        return None
+
+    def _look(self, limit: asyncio.Timeout) -> None:
+        """Called at every change of the log."""
+        if self._permits.broken_off and not limit.expired():
+            now = asyncio.get_running_loop().time()
+            if not self._left():
+                limit.reschedule(now)
+            elif limit.when() is None:
+                limit.reschedule(now + TOLD_WITHIN)
+
+    def _left(self) -> list[tuple[OpenCall, str]]:
+        """The refused calls that the program has not said the end of, and what was said of each."""
+        calls = self._session.state.calls
+        return [(calls[call], said) for call, said in self._permits.refused.items() if call in calls]
 
     async def _round(self, prompts: Sequence[PromptSubmitted], step: int) -> Report:
         await self._turn.recorded()
