@@ -10,7 +10,7 @@ import pytest
 from dragoman.hub.events import Json
 from dragoman.services.identity import Identity
 from dragoman.services.trust import Onboarded, Refused, Signed
-from tests.services.trust.kit import ALICE, BOB, CODES, EVE, HOST, NOW, PRICED, Door, Ledger, caller, raw, signed
+from tests.services.trust.kit import ALICE, BOB, CAROL, CODES, EVE, HOST, NOW, PRICED, Door, Ledger, caller, raw, signed
 
 PEER = "192.0.2.7"
 WRONG = "Invalid invite code"
@@ -298,6 +298,8 @@ async def test_right_ones_are_not_counted(tmp_path: Path) -> None:
     door = Door(tmp_path, CODES, code_attempts=1, peer_code_attempts=1)
     for who in (ALICE, BOB, ALICE, HOST):
         assert (await submit(door, who, expected=who, invite_code="CODE1")).identity == who.address
+    for who in (CAROL, EVE):
+        assert await door.trust.admit(caller(who), raw({"invite_code": "CODE1"}), peer=PEER) is None
 
 
 async def test_attempts_that_wait_are_counted(tmp_path: Path) -> None:

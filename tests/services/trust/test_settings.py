@@ -1,0 +1,34 @@
+"""Where lists and keys lie, by the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.services.trust import TrustSettings
+
+CONFIG = Path("/home/ann/.config/dragoman")
+
+
+def test_usual_places() -> None:
+    settings = TrustSettings()
+    assert settings.lists_folder(CONFIG) == CONFIG / "trust"
+    assert settings.host_key(CONFIG) == CONFIG / "identity" / "host.key"
+    assert settings.places(CONFIG) == (CONFIG / "trust", CONFIG / "identity" / "host.key")
+
+
+def test_other_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", "/home/bob")
+    monkeypatch.chdir(tmp_path)
+    settings = TrustSettings(folder="~/lists", key_file="keys/mine")
+    assert settings.places(CONFIG) == (Path("/home/bob/lists"), tmp_path / "keys" / "mine")
+
+
+@pytest.mark.parametrize(
+    "given", [{"replay": "never"}, {"approvers": ["everybody"]}, {"whitelist": "0x"}, {"typo": 1}], ids=str
+)
+def test_what_is_no_setting_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(given, TrustSettings)
