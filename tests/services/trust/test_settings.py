@@ -22,8 +22,16 @@ def test_usual_places() -> None:
 def test_other_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", "/home/bob")
     monkeypatch.chdir(tmp_path)
-    settings = TrustSettings(folder="~/lists", key_file="keys/mine")
-    assert settings.places(CONFIG) == (Path("/home/bob/lists"), tmp_path / "keys" / "mine")
+    settings = TrustSettings(folder="~/lists", key_file="keys/mine", policy="~/policy.md")
+    places = (Path("/home/bob/lists"), tmp_path / "keys" / "mine", Path("/home/bob/policy.md"))
+    assert settings.places(CONFIG) == places
+
+
+@pytest.mark.parametrize(
+    "policy", ["", "open", " Strict ", "---\ndefault: ask\n---"], ids=["none", "open", "strict", "text"]
+)
+def test_a_policy_that_is_no_file_has_no_place(policy: str) -> None:
+    assert len(TrustSettings(policy=policy).places(CONFIG)) == 2
 
 
 @pytest.mark.parametrize(

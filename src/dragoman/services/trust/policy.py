@@ -24,6 +24,8 @@ import msgspec
 from dragoman.hub.events import Json
 from dragoman.services.workspace.files import FileProblem, read_whole
 
+from .settings import LEVEL_NAMES
+
 log = logging.getLogger("dragoman.trust")
 
 Default = Literal["allow", "deny", "ask"]
@@ -54,11 +56,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return f"Policy({self.name!r})"
 
 
-LEVELS: Mapping[str, Policy] = {
-    "open": Policy(name="open", default="allow"),
-    "careful": Policy(name="careful", allow=frozenset({"whitelisted", "contact"}), default="ask"),
-    "strict": Policy(name="strict", allow=frozenset({"whitelisted"}), default="deny"),
-}
+_LEVELS = (
+    Policy(name="open", default="allow"),
+    Policy(name="careful", allow=frozenset({"whitelisted", "contact"}), default="ask"),
+    Policy(name="strict", allow=frozenset({"whitelisted"}), default="deny"),
+)
+
+LEVELS: Mapping[str, Policy] = dict(zip(LEVEL_NAMES, _LEVELS, strict=True))
 """The policies that come with the server. None of them holds a code or a price."""
 
 

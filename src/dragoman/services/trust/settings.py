@@ -10,6 +10,9 @@ import msgspec
 Approver = Literal["loopback", "token", "owner", "admin", "whitelist", "contact", "stranger"]
 """A kind of caller: on this machine; with the server's token; the host's own key; listed as such; nobody known."""
 
+LEVEL_NAMES = ("open", "careful", "strict")
+"""The policies that come with the server."""
+
 
 class TrustSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is let in, and what they may do. Times are seconds."""
@@ -80,5 +83,7 @@ class TrustSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return Path(self.key_file).expanduser().absolute() if self.key_file else config / "identity" / "host.key"
 
     def places(self, config: Path) -> tuple[Path, ...]:
-        """What no tool of an agent may touch, whether or not it is there."""
-        return self.lists_folder(config), self.host_key(config)
+        """What no tool of an agent may touch, whether or not it is there: lists, key, and a policy with its codes."""
+        policy = self.policy.strip()
+        own = () if policy.lower() in ("", *LEVEL_NAMES) or policy.startswith("---") else (policy,)
+        return self.lists_folder(config), self.host_key(config), *(Path(file).expanduser().absolute() for file in own)
