@@ -166,7 +166,12 @@ class Server:
             self._providers,
             settings.native,
             search_key=self._providers.search_key,
-            private=(self._folder.path, around.kept, *config_places(os.environ)),
+            private=(
+                self._folder.path,
+                around.kept,
+                *config_places(os.environ),
+                *settings.trust.places(config_folder(os.environ)),
+            ),
             skills=around.skills,
             configs=around.configs,
             home=around.home,

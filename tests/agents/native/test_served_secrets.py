@@ -29,7 +29,11 @@ async def home(tmp_path: Path) -> AsyncIterator[Served]:
     """It keeps all that it has below the person's home, where the session works too."""
     settings = tmp_path / ".config/dragoman/config.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text(f'[server]\ntoken = "{SECRETS["token"]}"\n{CONFIG}')
+    policy = tmp_path / "mine" / "policy.md"
+    policy.parent.mkdir()
+    policy.write_text(f"---\nonboard: {{invite_code: {SECRETS['kept']}}}\ndefault: ask\n---\n")
+    trust = f'[trust]\npolicy = "{policy}"\nfolder = "{tmp_path}/mine/lists"\nkey_file = "{tmp_path}/mine/keys/host"\n'
+    settings.write_text(f'[server]\ntoken = "{SECRETS["token"]}"\n{trust}{CONFIG}')
     keys = tmp_path / "state/data/keys/providers.json"
     keys.parent.mkdir(parents=True)
     keys.write_text(json.dumps({"version": 1, "keys": {"openai": SECRETS["kept"]}}))
@@ -106,6 +110,9 @@ async def test_who_is_trusted_and_what_was_sent_is_read_by_no_tool_but_its_uploa
         ".config/dragoman/trust/whitelist.txt",
         ".config/dragoman/trust/admins.txt",
         ".config/dragoman/identity/host.key",
+        "mine/lists/admins.txt",
+        "mine/keys/host",
+        "mine/policy.md",
         "state/data/onion/results",
         "state/data/artifacts/s1/picture",
     ]
