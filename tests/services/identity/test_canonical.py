@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.services.identity import canonical_forms
+from dragoman.services.identity.canonical import MOST_VALUES
 
 FORMS = {
     "what clients sign": ('{"timestamp": 1, "to": "0xa"}', ['{"timestamp":1,"to":"0xa"}']),
@@ -65,6 +66,8 @@ NONE = {
     "a key twice inside": b'{"a": {"b": 1, "b": 2}}',
     "too deep": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "more behind it": b"{} {}",
+    "too many values": json.dumps({str(number): number for number in range(MOST_VALUES + 1)}).encode(),
+    "too many values inside": json.dumps({"a": [[None] * 10] * (MOST_VALUES // 10)}).encode(),
 }
 
 
@@ -72,6 +75,11 @@ NONE = {
 def test_none(payload: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  whatever it says: nobody is shown it
         list(canonical_forms(payload))
+
+
+def test_as_many_values_as_may_be() -> None:
+    payload = {"a": [{"b": number} for number in range(MOST_VALUES // 2 - 1)], "c": 1}
+    assert list(canonical_forms(json.dumps(payload).encode())) == [json.dumps(payload, separators=(",", ":")).encode()]
 
 
 values = st.recursive(

@@ -1,6 +1,6 @@
 """Identities: a key pair whose public half is an address, and signatures over JSON (docs/trust.md)."""
 
-from .canonical import canonical_forms
+from .canonical import canonical_forms, has_too_many
 from .keys import Identity, IdentityProblem, load_or_create
 from .signatures import address_of, signature_of, verifies
 
@@ -9,6 +9,7 @@ __all__ = [
     "IdentityProblem",
     "address_of",
     "canonical_forms",
+    "has_too_many",
     "load_or_create",
     "signature_of",
     "verifies",

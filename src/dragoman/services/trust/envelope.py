@@ -12,13 +12,14 @@ import msgspec
 
 from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json
-from dragoman.services.identity import address_of, signature_of, verifies
+from dragoman.services.identity import address_of, has_too_many, signature_of, verifies
 
 from .callers import Refused, Signed
 from .entries import plain_identity
 
 UNSIGNED = "unauthorized: signed request required"
 BLACKLISTED = "forbidden: blacklisted"
+TOO_LARGE = "unauthorized: payload too large"
 INVALID = "unauthorized: invalid signature"
 
 
@@ -52,18 +53,20 @@ def opened(signed: Signed, *, most: int) -> Envelope:
     if not raw or not bytes(signed.signature):
         raise Refused(UNSIGNED)
     if len(raw) > most:
-        raise Refused("unauthorized: payload too large")
+        raise Refused(TOO_LARGE)
     return Envelope(raw, fields_of(raw), value_of(signed.sender), value_of(signed.signature))
 
 
 def fields_of(payload: bytes) -> dict[str, Json]:
-    """A payload's fields. Raises ``Refused`` for what is no object."""
+    """A payload's fields. Raises ``Refused`` for what is no object, or has too much in it."""
     try:
         fields = json.loads(payload.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise Refused("unauthorized: payload must be an object") from None
     if not isinstance(fields, dict):
         raise Refused("unauthorized: payload must be an object")
+    if has_too_many(fields):
+        raise Refused(TOO_LARGE)
     return fields
 
 
