@@ -206,10 +206,12 @@ class Trust:
         *,
         loopback: bool,
         client_id: str | None = None,
+        socket: object = None,
     ) -> AdminOutcome:
         """An ADMIN_* frame, by its wire type; every one is signed by an administrator.
 
-        ``client_id`` is whom it is about where the payload does not say so (HTTP's path). Raises ``Refused``.
+        ``client_id`` is whom it is about where the payload does not say so (HTTP's path). ``socket`` is what was given
+        to ``check_replay``, if this signature was. Raises ``Refused``.
         """
         del loopback  # rights over others are nobody's for being near
         identity, found = self._signer(signed)
@@ -217,7 +219,7 @@ class Trust:
             raise Refused("forbidden: admin only")
         if found.payload.get("type", type) != type:
             raise Refused("unauthorized: signed for another action")
-        self._replays.use(found.proof, None, "unauthorized: signature already used")
+        self._replays.use(found.proof, socket, "unauthorized: signature already used")
         payload = found.payload if client_id is None else {**found.payload, "client_id": client_id}
         outcome = await self._administration.do(type, payload, owner=self._standing.is_host(identity))
         if outcome.success:
