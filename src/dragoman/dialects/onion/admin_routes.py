@@ -61,7 +61,10 @@ async def change(call: Call) -> Response:
     if kind is None:
         _check_admin(call, caller)
         raise Problem(404, NOT_FOUND)
-    outcome = await call.host.trust.administer(kind, signed, loopback=call.loopback, client_id=client)
+    outcome = await call.host.trust.administer(
+        kind, signed, loopback=call.loopback, client_id=client, socket=call.request
+    )
+    call.host.recheck()
     call.host.console.received(kind)
     return as_json(_shown(outcome))
 

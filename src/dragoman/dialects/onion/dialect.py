@@ -105,6 +105,7 @@ class OnionDialect:
                 token=token,
                 about=self._about,
                 started=registry.clock.monotonic(),
+                recheck=self.recheck,
             )
         )
 

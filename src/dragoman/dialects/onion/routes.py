@@ -58,7 +58,8 @@ class About(msgspec.Struct, frozen=True):
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What the routes speak for. ``address`` is the host's own identity; ``token`` checks the server's token in
-    constant time, None when it has none; ``started`` is on the clock's monotonic scale (seconds)."""
+    constant time, None when it has none; ``started`` is on the clock's monotonic scale (seconds); ``recheck`` has links
+    look whether who is at their other end is still let in."""
 
     settings: OnionSettings
     clock: Clock
@@ -71,6 +72,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     token: TokenCheck | None
     about: Callable[[], Awaitable[About]]
     started: float
+    recheck: Callable[[], None]
 
 
 Answer = Callable[[Call], Awaitable[Response]]
