@@ -166,6 +166,17 @@ async def test_a_sweep_where_there_is_nothing_yet_makes_nothing(store: ArtifactS
     assert not folder.exists()
 
 
+async def test_a_store_that_is_closed_says_so(folder: Path) -> None:
+    store = ArtifactStore(ArtifactSettings(spare=0), folder)
+    kept = await store.put("s1", [ONE])
+    await store.close()
+    for asked in (store.put("s1", [OTHER]), store.read("s1", kept.id), store.release("s1", kept.id)):
+        with pytest.raises(ArtifactProblem, match="the server stops"):
+            await asked
+    store.dropped("s1")
+    assert files(folder) == [f"s1/{kept.id}"]
+
+
 async def test_a_file_that_may_not_grow_is_refused(store: ArtifactStore, folder: Path) -> None:
     await store.put("s1", [OTHER])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -47,6 +47,7 @@ class ArtifactStore:
         self._threads = ThreadPoolExecutor(max(1, settings.threads), thread_name_prefix="artifacts")
         self._references: dict[tuple[str, str], int] = {}
         """How many refer to an artifact that came while this server runs. Others stay: somebody refers to them."""
+        self._closed = False
         self._writing: set[Path] = set()
         self._lock = threading.Lock()
         """Of the references, and of files that come and go with them."""
@@ -56,10 +57,7 @@ class ArtifactStore:
     async def put(self, session: str, pieces: Iterable[bytes]) -> Artifact:
         """See ``Artifacts``."""
         stop = threading.Event()
-        try:
-            job = asyncio.wrap_future(self._threads.submit(self._put, session, pieces, stop))
-        except RuntimeError as error:  # the threads have ended
-            raise ArtifactProblem("the server stops") from error
+        job = asyncio.wrap_future(self._started(lambda: self._put(session, pieces, stop)))
         try:
             return await asyncio.shield(job)
         except asyncio.CancelledError:
@@ -86,8 +84,8 @@ class ArtifactStore:
     def dropped(self, session: str) -> None:
         """See ``Artifacts``. It goes in a thread; what a lost server leaves of it goes by the next sweep."""
         if _SESSION.fullmatch(session) is not None:
-            with contextlib.suppress(RuntimeError):  # the threads have ended
-                self._threads.submit(self._drop, session)
+            with contextlib.suppress(ArtifactProblem):  # the server stops
+                self._started(lambda: self._drop(session))
 
     async def sweep(self, kept: Callable[[str], bool]) -> None:
         """See ``Artifacts``."""
@@ -97,12 +95,13 @@ class ArtifactStore:
 
     async def close(self) -> None:
         """End the threads, once what they are at is done."""
+        self._closed = True
         self._threads.shutdown(wait=False)
 
     def _take_back(self, session: str, done: asyncio.Future[Artifact]) -> None:
         if not done.cancelled() and done.exception() is None:
-            with contextlib.suppress(RuntimeError):  # the threads have ended: it is nobody's, and small harm
-                self._threads.submit(self._release, session, done.result().id)
+            with contextlib.suppress(ArtifactProblem):  # the server stops: it is nobody's, and small harm
+                self._started(lambda: self._release(session, done.result().id))
 
     # In a thread
 
@@ -195,9 +194,15 @@ class ArtifactStore:
             raise ArtifactGone(f"no artifact {artifact[:64]!r}")
         return self._folder / session / artifact
 
+    def _started(self, work: Callable[[], T]) -> Future[T]:
+        """Begun in a thread. Raises ``ArtifactProblem`` once the server stops."""
+        if self._closed:
+            raise ArtifactProblem("the server stops")
+        return self._threads.submit(work)
+
     async def _work(self, work: Callable[[], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            return await asyncio.wrap_future(self._started(work))
         except FileNotFoundError as error:
             raise ArtifactGone("there is no such artifact") from error
         except OSError as error:
