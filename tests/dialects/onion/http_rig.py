@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -223,3 +223,26 @@ def _from_elsewhere(app: Any) -> Callable[..., Any]:
         await app({**scope, "client": ("198.51.100.7", 4711)}, receive, send)
 
     return served
+
+
+MakeServer = Callable[..., Awaitable[Server]]
+
+
+@contextlib.asynccontextmanager
+async def servers(folder: Path) -> AsyncIterator[MakeServer]:
+    """A way to start servers, each in a folder of its own; all are stopped in the end."""
+    made: list[Server] = []
+
+    async def start(**more: Any) -> Server:
+        place = folder / str(len(made))
+        place.mkdir()
+        server = Server(place, **more)
+        await server.start()
+        made.append(server)
+        return server
+
+    try:
+        yield start
+    finally:
+        for server in made:
+            await server.stop()

@@ -1,53 +1,33 @@
-"""The dialect's HTTP side but for prompts: who is here and where, results, console lines, administration (spec §10)."""
+"""Who is here and where, and what there is not, over HTTP (spec §10)."""
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.services.identity import Identity
 from dragoman.services.trust import TrustSettings
 
-from .http_rig import ADMIN, HOST, TOKEN, A, B, Server
-
-MakeServer = Callable[..., Awaitable[Server]]
+from .http_rig import HOST, TOKEN, A, MakeServer, Server, servers
 
 CAREFUL = "---\nallow: [whitelisted, contact]\ndefault: ask\nonboard:\n  invite_code: [friends]\n---\n"
 
 
 @pytest.fixture
 async def make(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    """Start a server; all are stopped after the test."""
-    made: list[Server] = []
-
-    async def start(**more: Any) -> Server:
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        server = Server(folder, **more)
-        await server.start()
-        made.append(server)
-        return server
-
-    yield start
-    for server in made:
-        await server.stop()
+    async with servers(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture(params=["root", "prefix"])
 async def served(request: pytest.FixtureRequest, make: MakeServer) -> Server:
     """At the root and below its prefix everything is the same."""
     return await make(root="onion" if request.param == "root" else None, token=TOKEN)
-
-
-def strict(**more: Any) -> TrustSettings:
-    return TrustSettings(policy="strict", **more)
 
 
 # Who is here
@@ -197,6 +177,7 @@ async def test_answers_are_kept_by_nobody(served: Server) -> None:
         answer = await served.get(path)
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"
+<<<<<<< HEAD
 
 
 # Results
@@ -497,3 +478,5 @@ async def test_a_body_of_a_stranger_is_bounded(served: Server) -> None:
     status, text = (await served.post("/admin/trust/promote", body)).error
     assert status == 413
     assert "larger than 1048576 bytes" in text
+=======
+>>>>>>> 04f9a67 (Onion: tests of HTTP and results, a file for each noun; of two results of one moment the later one is the newer)

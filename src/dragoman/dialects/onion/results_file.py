@@ -129,7 +129,7 @@ class ResultsFile:
         """Those that have not expired, the newest first."""
         now = self._now()
         found = [entry for entry in self._entries.values() if not entry.expired(now)]
-        return sorted(found, key=lambda entry: entry.created, reverse=True)
+        return sorted(found, key=lambda entry: (entry.created, entry.offset), reverse=True)
 
     def read(self, entry: Entry) -> Line | None:
         """That line, whole; None when something else stands in its place."""
