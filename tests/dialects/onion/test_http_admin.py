@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.services.identity import Identity
+from dragoman.services.trust import TrustSettings
 
 from .http_rig import ADMIN, HOST, TOKEN, A, B, MakeServer, Server, servers
 
@@ -51,6 +52,24 @@ async def test_an_administrator_changes_whom_the_agent_trusts(served: Server) ->
     headers = plainly(served, ADMIN)
     answer = await served.get(f"/admin/trust/level/{A.address}", **headers)
     assert answer.json == {"client_id": A.address, "level": "stranger"}
+
+
+async def test_administration_also_where_no_signature_counts_twice(make: MakeServer) -> None:
+    server = await make(trust=TrustSettings(policy="open", replay="strict"))
+    body = server.signed(HOST, client_id=A.address)
+    assert (await server.post("/admin/trust/promote", body)).json["level"] == "contact"
+    status, text = (await server.post("/admin/trust/promote", body)).error
+    assert (status, "already used" in text) == (401, True)
+    answer = await server.get(f"/admin/trust/level/{A.address}", **plainly(server, HOST))
+    assert answer.json["level"] == "contact"
+
+
+async def test_who_is_blocked_over_http_is_shown_nothing_more(make: MakeServer) -> None:
+    server = await make()
+    async with server.socket(**server.signed(A)) as socket:
+        answer = await server.post("/admin/trust/block", server.signed(HOST, client_id=A.address))
+        assert answer.json["level"] == "blocked"
+        assert (await socket.until("ERROR"))["message"] == "forbidden: Denied by fast rules"
 
 
 def plainly(server: Server, who: Identity, timestamp: float | None = None) -> dict[str, str]:
