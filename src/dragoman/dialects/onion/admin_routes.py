@@ -1,4 +1,4 @@
-"""``/admin`` and ``/superadmin``: who is trusted, the console's lines, all results (spec §5, §10).
+"""``/admin`` and ``/superadmin``: who is trusted, the console's lines, results (spec §5, §10).
 
 Changes are signed requests, as over the socket. The two pages for whoever runs the server ask for its token.
 """
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from dragoman.services.trust import AdminOutcome, Caller, Refused, Signed
 
 from .http_call import INVALID_JSON, NOT_FOUND, UNCACHED, UNSIGNED, Call, Problem, SignedBody, as_json
-from .session_routes import listed
+from .session_routes import listed, sees
 
 PREFIXES = ("/admin/trust/", "/superadmin/")
 
@@ -45,9 +45,9 @@ async def logs(call: Call) -> Response:
 
 
 async def sessions(call: Call) -> Response:
-    """All results that are kept, the newest first."""
+    """The results that a holder of the token may see, the newest first: all but those that a key owns."""
     _check_token(call)
-    return await listed(call, lambda _owner: True)
+    return await listed(call, sees(Caller(None, loopback=call.loopback, token=True)))
 
 
 async def change(call: Call) -> Response:

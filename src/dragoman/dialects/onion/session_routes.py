@@ -46,7 +46,8 @@ def sees(caller: Caller) -> Sees:
 
 
 def _owner(call: Call) -> Caller:
-    """The host itself, an administrator, a holder of the server's token; under open also whoever is on this machine.
+    """The host itself, an administrator, a holder of the server's token; under open, where there is no token, also
+    whoever is on this machine.
 
     Everybody else is refused before anything is looked up, so no answer tells that there is a session. Raises
     ``Refused``.
@@ -58,7 +59,7 @@ def _owner(call: Call) -> Caller:
         caller = Caller(None, loopback=call.loopback, token=call.token)
         if not call.token:
             caller = trust.verify(signed, loopback=call.loopback, token=False)
-            if not (caller.loopback and trust.name == OPEN):
+            if not (caller.loopback and trust.name == OPEN and call.host.token is None):
                 raise Refused(UNSIGNED)
         return caller
     caller = call.verified(signed)
