@@ -55,6 +55,23 @@ async def test_info_says_what_clients_compare(served: Server) -> None:
     }
 
 
+async def test_the_folder_is_not_looked_at_for_everybody_who_asks(
+    served: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = 0
+    read = served.dialect._configs.read
+
+    async def counted(folder: Path) -> Any:
+        nonlocal looked
+        looked += 1
+        return await read(folder)
+
+    monkeypatch.setattr(served.dialect._configs, "read", counted)
+    answers = [(await served.get(path)).status for path in ("/info", f"/api/agents/{HOST.address}") * 10]
+    assert answers == [200] * 20
+    assert looked < 5
+
+
 @pytest.mark.parametrize(
     ("policy", "onboard"),
     [

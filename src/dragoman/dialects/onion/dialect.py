@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from .routes import About, Host, Skill, make_routes
 from .sessions import Joined, Sessions
 from .settings import OnionSettings
 from .view import Place, named
+
+ABOUT_SECONDS = 5.0
+"""For so long what ``/info`` says of the agent is not looked up again."""
 
 TokenCheck = Callable[[str | None], bool]
 
@@ -83,6 +87,7 @@ class OnionDialect:
         self._shared: FrameCache[None] = FrameCache(settings.shared_frames, settings.shared_bytes)
         self._skills = skills
         self._tools = tools
+        self._known_about: tuple[float, About] | None = None
         self.results = Results(
             registry,
             state,
@@ -163,14 +168,21 @@ class OnionDialect:
     # Inside
 
     async def _about(self) -> About:
-        """What the agent of a new session is like."""
+        """What the agent of a new session is like. Anybody may ask, so that is looked up now and then only."""
+        now = self.registry.clock.monotonic()
+        if self._known_about is None or now - self._known_about[0] > ABOUT_SECONDS:
+            self._known_about = (now, await self._about_now())
+        return self._known_about[1]
+
+    async def _about_now(self) -> About:
         config = await self._configs.read(self._folder)
         skills = await self._skills.in_use(self._folder) if self._skills is not None else ()
         named = tuple(Skill(skill.name, skill.description) for skill in skills if skill.source in _SHOWN_SKILLS)
         if self.settings.kind != "native":
             return About((), self.settings.kind, named)
         chosen = await self._providers.preferred(tuple(self._providers.auth_methods()), config.provider, config.model)
-        return About(tuple(self._tools()), chosen.model or chosen.provider, named)
+        tools = await asyncio.to_thread(self._tools)  # they are imported with the first who asks
+        return About(tuple(tools), chosen.model or chosen.provider, named)
 
     async def _shown(self, session: Session, wire_id: str) -> Shown:
         """A session as its clients see it. As it was when its newest turn ended it is at hand already."""
