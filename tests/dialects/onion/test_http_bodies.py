@@ -179,7 +179,7 @@ async def test_a_body_that_does_not_come_is_waited_for_only_so_long(
 
 async def test_what_it_did_can_be_read_at_once(served: Server) -> None:
     name = (await served.post("/input", {"prompt": "say hello"})).json["session_id"]
-    found = (await served.get(f"/sessions/{name}")).json
+    found = (await served.get(f"/sessions/{name}", authorization=f"Bearer {TOKEN}")).json
     assert (found["status"], found["result"], found["prompt"]) == ("done", "hello", "say hello")
 
 
