@@ -65,15 +65,15 @@ async def test_a_turn_with_a_tool_a_question_and_an_approval(served: Onion) -> N
         assert (await client.run(script("say again"))).result == "again"
         with pytest.raises(Refused, match="prompt required"):
             await client.input("")
-        with pytest.raises(TurnFailed, match="gone"):
-            await client.run(script("fail bad_request the model is gone"))
+        with pytest.raises(TurnFailed, match="unknown step: dance"):
+            await client.run(script("dance"))
         assert {"ask_user", "approval_needed", "tool_result"} <= {frame["type"] for frame in hearing.frames}
         assert len(set(hearing.events())) == len(hearing.events())
 
 
-async def test_a_file_and_a_picture_arrive(served: Onion) -> None:
+async def test_a_file_arrives(served: Onion) -> None:
     async with OnionClient(served.url, key=KEY, options=QUICK) as client, Hearing(client) as hearing:
-        await client.run(script("say seen"), files={"notes.txt": b"by the client"})
+        await client.run("look at this", files={"notes.txt": b"by the client"})
         (received,) = [frame for frame in hearing.frames if frame["type"] == "files_received"]
         assert (served.work / received["files"][0]["path"]).read_bytes() == b"by the client"
 
@@ -105,7 +105,7 @@ async def test_cuts_at_any_byte_lose_nothing_and_repeat_nothing(served: Onion, s
             assert len(set(heard)) == len(heard)
             assert set(heard) <= set(told)
             assert heard == [event for event in told if event in set(heard)], "in order"
-            assert client.connections > 5
+            assert client.connections > 2
 
 
 async def test_a_server_that_is_lost_is_come_back_to(make_server: MakeServer) -> None:
@@ -120,10 +120,12 @@ async def test_a_server_that_is_lost_is_come_back_to(make_server: MakeServer) ->
             served.kill()
             await served.start()
             chopper.target = served.ready["port"]
-            with pytest.raises(TurnFailed, match="interrupted by a restart"):
+            with pytest.raises(TurnFailed, match="without a result"):
                 await running
             assert (await client.run(script("say here again"))).result == "here again"
             assert len(set(hearing.events())) == len(hearing.events())
+            errors = [frame["message"] for frame in hearing.frames if frame["type"] == "ERROR"]
+            assert errors == ["turn interrupted by a restart"]
 
 
 async def test_a_stranger_becomes_known_and_stays_known(make_server: MakeServer, tmp_path: Path) -> None:

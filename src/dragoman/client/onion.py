@@ -234,7 +234,7 @@ class OnionClient(OnionAsking):
         self._history = None
         was_running, self.running = self.running, self.status == "running"
         if not self.running and (was_running or (not first and self.session.get("turn", 0) > turns)):
-            self._ended(Outcome(str(self.session.get("result") or ""), self.session, self.chat_items, None))
+            self._ended(self._unheard())
             self._missed = self._over
         self._given_again = set(self._answers)
         if self.options.again:
@@ -291,6 +291,13 @@ class OnionClient(OnionAsking):
             self._ended(Outcome(frame["result"], self.session, self.chat_items, frame["duration_ms"]))
         elif kind == "ERROR" and self.running and not requests.is_reply(frame):
             self._ended(TurnFailed(str(frame.get("message", ""))))
+
+    def _unheard(self) -> Outcome | TurnFailed:
+        """The outcome of a turn that ended while nobody was connected, by the session that CONNECTED brought."""
+        result = self.session.get("result")
+        if result is None:
+            return TurnFailed("the turn ended without a result while the connection was cut")
+        return Outcome(str(result), self.session, self.chat_items, None)
 
     def _ended(self, outcome: Outcome | TurnFailed) -> None:
         self.running = False

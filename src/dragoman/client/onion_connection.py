@@ -20,7 +20,7 @@ from websockets.protocol import State
 
 from .errors import ClientError, ConnectionLost, Denied, Refused
 from .onion_place import Message
-from .onion_requests import Request, is_reply
+from .onion_requests import INTERRUPTED, Request, is_reply
 from .reconnecting import ConnectionOptions, Reconnecting
 
 log = logging.getLogger("dragoman.client")
@@ -238,7 +238,7 @@ class Connection(Reconnecting):
         """Whom this ERROR answers, if anybody."""
         if self._owner.running and not is_reply(frame):
             return None
-        if frame.get("code") == "STALE_ANSWER":
+        if frame.get("code") == "STALE_ANSWER" or frame.get("message") == INTERRUPTED:
             return None
         return next((waiting for waiting in self._unanswered if waiting.request.may_be_refused), None)
 

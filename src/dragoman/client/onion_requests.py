@@ -24,6 +24,9 @@ _REPLIES = re.compile(
 )
 """How a refusal begins; any other ERROR while a turn runs is that turn's end."""
 
+INTERRUPTED = "turn interrupted by a restart"
+"""The ERROR of a turn that ended with its server: it comes when nothing runs any more, and refuses nothing."""
+
 
 @dataclass(frozen=True)
 class Request:
