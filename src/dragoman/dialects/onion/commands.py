@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -175,7 +176,7 @@ class Commands:
             self._dialect.console.not_connected()
             self._link.say(wire.Error(message=NOT_CONNECTED))
             return
-        prompt = self._covered(message)
+        prompt = await self._covered(message)
         if not prompt:
             self._link.say(wire.Error(message=PROMPT_REQUIRED))
             return
@@ -224,9 +225,9 @@ class Commands:
         dialect.console.runtime_input(joined.wire_id, prompt)
         self._link.say(wire.RuntimeInputAck(session_id=joined.wire_id, id=receipt.prompt))
 
-    def _covered(self, message: asked.Input) -> str:
+    async def _covered(self, message: asked.Input) -> str:
         """The prompt that is to run. Where a signature is given, it must be right, and over that prompt."""
-        signed = self._signed(message.signed, {"prompt": message.prompt} if message.prompt else {})
+        signed = await self._signed(message.signed, {"prompt": message.prompt} if message.prompt else {})
         if signed is None:
             return message.prompt
         prompt = signed.get("prompt")
@@ -246,15 +247,15 @@ class Commands:
 
     async def _answer_question(self, message: asked.AskUserResponse) -> None:
         answer = message.answer if isinstance(message.answer, str) else list(message.answer)
-        self._signed(message.signed, {"answer": answer, "request_id": message.request_id})
+        await self._signed(message.signed, {"answer": answer, "request_id": message.request_id})
         await self._answer("ask_user", message.request_id, lambda ask: question_answer(ask, message.answer))
 
     async def _answer_approval(self, message: asked.ApprovalResponse) -> None:
-        self._signed(message.signed, {"approved": message.approved, "request_id": message.request_id})
+        await self._signed(message.signed, {"approved": message.approved, "request_id": message.request_id})
         await self._answer("approval_needed", message.request_id, lambda _: approval_answer(message))
 
     async def _answer_plan(self, message: asked.PlanReviewResponse) -> None:
-        self._signed(message.signed, {"message": message.message, "request_id": message.request_id})
+        await self._signed(message.signed, {"message": message.message, "request_id": message.request_id})
         await self._answer("plan_review", message.request_id, lambda _: plan_answer(message.message))
 
     async def _answer_ulw(self, message: asked.UlwResponse) -> None:
@@ -337,14 +338,20 @@ class Commands:
             return read_claim(session, limit=settings.claim_messages)
         return await asyncio.to_thread(read_claim, session, limit=settings.claim_messages)
 
-    def _signed(self, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
+    async def _signed(self, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
         """What is signed; None where nothing is. What the message says ``beside`` must not be something else.
 
         Raises ``Refused``.
         """
         if not (memoryview(signed.payload).nbytes and memoryview(signed.signature).nbytes):
             return None
-        caller = self._dialect.trust.verify(signed, loopback=self._link.loopback, token=self._link.token)
+        settings, size = self._dialect.settings, memoryview(signed.payload).nbytes
+        # Newer clients sign what they send whole, with its files.
+        most = settings.message_limit if self._caller is not None else None
+        verify = partial(
+            self._dialect.trust.verify, signed, loopback=self._link.loopback, token=self._link.token, most=most
+        )
+        caller = await asyncio.to_thread(verify) if size >= settings.big_message else verify()
         if self._caller is None or caller.identity != self._caller.identity:
             raise Refused("unauthorized: signed by another identity than CONNECT was")
         payload: dict[str, Any] = msgspec.json.decode(signed.payload)
