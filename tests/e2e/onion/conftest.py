@@ -51,12 +51,15 @@ class Clients:
             return await self.python(kind, host, url=url, key=key)
         return await self.npm(host, url=url, key=key)
 
-    async def python(self, kind: str, host: Host, *, url: str = "", key: str = "") -> PythonPerson:
-        """The same with one of the Python clients; ``key`` is a seed."""
+    async def python(
+        self, kind: str, host: Host, *, url: str = "", key: str = "", unsigned: bool = False
+    ) -> PythonPerson:
+        """The same with one of the Python clients; ``key`` is a seed. ``unsigned``: by the newer one's own word."""
         person = PythonPerson(await self.program(RELEASES[kind]))
-        keys = None if kind.endswith("unsigned") else key or seed()
-        if keys is not None:
-            person.principal = f"onion:{address_of(keys)}"
+        keys: str | bool | None = False if unsigned else None
+        if not unsigned and not kind.endswith("unsigned"):
+            keys = key = key or seed()
+            person.principal = f"onion:{address_of(key)}"
         given = {"address": host.address, "relay_url": _socket_url(url or host.url), "keys": keys}
         await person.program.ask("connect", STARTING, agent=person.name, **given)
         return person

@@ -62,6 +62,17 @@ async def test_two_turns_with_the_dialect_at_the_root(kind: str, rooted: Stage, 
     await hold_two_turns(await clients.meet(kind, rooted.host), rooted)
 
 
+@pytest.mark.parametrize("kind", ["python-1.2.1", "python-1.9.2"])
+async def test_a_program_without_a_loop(kind: str, stage: Stage, clients: Clients) -> None:
+    person = await clients.python(kind, stage.host)
+    prompt = stage.prompt("Hello,", say("Hello there."))
+    assert await person.say(prompt, method="input") == {"text": "Hello there.", "done": True}
+
+
+async def test_python_1_9_2_without_a_signature(stage: Stage, clients: Clients) -> None:
+    await hold_two_turns(await clients.python("python-1.9.2", stage.host, unsigned=True), stage)
+
+
 async def test_the_npm_client_needs_no_direct_url(stage: Stage, clients: Clients) -> None:
     """Its directory has another path and TLS, so it goes to ``/ws/input``."""
     await hold_two_turns(await clients.npm(stage.host, relay=True), stage)

@@ -202,3 +202,18 @@ async def test_npm_reviews_a_plan(stage: Stage, clients: Clients) -> None:
     assert await asking == {"text": "Planned.", "done": True}
     told = [it.text for it in stage.heard(prompt)[1].messages if isinstance(it, Result)]
     assert "And then?" in told[-1]
+
+
+async def test_npm_lets_the_agent_edit_unasked(stage: Stage, clients: Clients) -> None:
+    person = await clients.npm(stage.host)
+    for mode, name, asked in (("safe", "asked.txt", 1), ("accept_edits", "unasked.txt", 1)):
+        await person.say(stage.prompt("Hello,", say("Hello.")))
+        await person.call("setMode", [mode])
+        write = Answer((use("write", {"filePath": name, "content": "edited\n"}),))
+        writing = person.begin("input", [stage.prompt("Write it.", write, say("Written."))])
+        if mode == "safe":
+            await person.shows("approval_needed")
+            await person.send(type="APPROVAL_RESPONSE", approved=True)
+        assert await writing == {"text": "Written.", "done": True}
+        assert (stage.host.work / name).read_text() == "edited\n"
+        assert len(await person.ui("approval_needed")) == asked

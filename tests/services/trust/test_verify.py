@@ -235,6 +235,14 @@ def test_what_else_a_caller_shows_is_told(tmp_path: Path) -> None:
     assert door.verify(Signed(), loopback=True) == Caller(None, loopback=True, token=False)
 
 
+def test_a_payload_may_be_larger_where_it_is_said(tmp_path: Path) -> None:
+    trust, large = Door(tmp_path, "open").trust, {"files": "x" * 1_100_000}
+    caller = trust.verify(signed(ALICE, large), loopback=False, token=False, most=1_200_000)
+    assert caller.identity == ALICE.address
+    with pytest.raises(Refused, match="payload too large"):
+        trust.verify(signed(ALICE, large), loopback=False, token=False, most=1_000_000)
+
+
 UNSIGNED = {
     "nothing": Signed(),
     "a sender alone is no identity": Signed(sender=raw(ALICE.address)),
