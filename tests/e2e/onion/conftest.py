@@ -65,7 +65,7 @@ class Clients:
         return person
 
     async def npm(self, host: Host, *, url: str = "", key: str = "", relay: bool = False) -> NpmPerson:
-        """The same with the npm client; ``key`` is a name. With ``relay`` it goes the way that has no direct URL."""
+        """The same with the npm client; ``key`` is a seed or a name. ``relay``: the way that has no direct URL."""
         person = NpmPerson(await self.program("npm"))
         url = url or host.url
         options = {"relayUrl": _socket_url(url)} if relay else {"directUrl": url}
@@ -127,6 +127,13 @@ async def rooted(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -
 async def gated(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> AsyncIterator[Stage]:
     """One with a trust gate."""
     async for it in _serve(Host(tmp_path_factory.mktemp("gated"), model, gate=True)):
+        yield it
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def mortal(tmp_path: Path, model: ModelServer) -> AsyncIterator[Stage]:
+    """One that its test may kill, and start again."""
+    async for it in _serve(Host(tmp_path / "host", model)):
         yield it
 
 

@@ -139,3 +139,17 @@ async def test_a_large_file(kind: str, stage: Stage, clients: Clients) -> None:
     assert answer == {"text": "Kept.", "done": True}
     [kept] = (stage.host.work / ".co" / "uploads").glob(f"*_{kind}.bin")
     assert kept.read_bytes() == data
+
+
+async def test_ten_files_of_ten_megabytes(stage: Stage, clients: Clients) -> None:
+    person = await clients.npm(stage.host)
+    data = bytes(range(256)) * 4096 * 10
+    prompt = stage.prompt("Keep them.", say("Kept."))
+    url = data_url("application/octet-stream", data)
+    assert await person.say(prompt, files=[(f"large-{n}.bin", url) for n in range(10)]) == {
+        "text": "Kept.",
+        "done": True,
+    }
+    kept = sorted((stage.host.work / ".co" / "uploads").glob("*_large-*.bin"))
+    assert [path.stat().st_size for path in kept] == [len(data)] * 10
+    assert kept[9].read_bytes() == data

@@ -9,7 +9,7 @@ from tests.agents.native.model_server.script import Answer, say, use
 
 from .conftest import Clients
 from .host import Conversation, Stage
-from .people import Raised
+from .people import Raised, seed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
@@ -184,6 +184,22 @@ async def test_python_1_2_1_waits_until_somebody_else_approves(kind: str, stage:
     await conversation.answer(opened["decision"], {"accept": True})
     assert await asking == {"text": "Made.", "done": True}
     assert (stage.host.work / f"{kind}.made").exists()
+
+
+async def test_npm_approves_what_the_same_person_asked_for_with_python_1_2_1(stage: Stage, clients: Clients) -> None:
+    """One key, one session, two clients: the older one has no approvals, the other has."""
+    key = seed()
+    python, npm = await clients.python("python-1.2.1", stage.host, key=key), await clients.npm(stage.host, key=key)
+    assert python.principal == npm.principal
+    prompt = command(stage, "both.txt")
+    asking = python.begin("input_async", {"prompt": prompt})
+    conversation = await stage.host.conversation(prompt)
+    await conversation.has("decision.opened")
+    watching = npm.begin("reconnect", [(await python.state())["session"]["session_id"]])
+    assert (await npm.shows("approval_needed"))["arguments"] == {"command": "echo made > both.txt"}
+    await npm.send(type="APPROVAL_RESPONSE", approved=True)
+    assert await asking == await watching == {"text": "Made.", "done": True}
+    assert (stage.host.work / "both.txt").exists()
 
 
 async def test_npm_reviews_a_plan(stage: Stage, clients: Clients) -> None:

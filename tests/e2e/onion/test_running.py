@@ -125,6 +125,51 @@ async def test_npm_comes_back_to_a_turn_that_ended_meanwhile(stage: Stage, clien
     assert await person.call("checkSession", []) == "not_found"
 
 
+async def lose(stage: Stage, wire: Wire) -> None:
+    """The server is killed, and started again before anybody dials."""
+    wire.hold()
+    stage.host.kill()
+    wire.cut()
+    await stage.host.start()
+    wire.release(stage.host.url)
+
+
+async def test_python_1_9_2_is_told_that_a_lost_server_lost_its_turn(mortal: Stage, clients: Clients) -> None:
+    async with Wire(mortal.host.url).running() as wire:
+        person = await clients.python("python-1.9.2", mortal.host, url=wire.url)
+        prompt = held(mortal, "Work.", "python-1.9.2-killed")
+        working = begun(person, prompt)
+        await mortal.reached("python-1.9.2-killed")
+        await lose(mortal, wire)
+        with pytest.raises(Raised, match="the host no longer has it running") as raised:
+            await working
+        assert raised.value.kind == "TurnLostError"
+        again = mortal.prompt("And now?", say("Now this."))
+        assert await person.say(again) == {"text": "Now this.", "done": True}
+        conversation = await mortal.host.conversation(prompt)
+        assert [it["outcome"] for it in await conversation.facts("turn.ended")] == ["interrupted", "completed"]
+        told = [it.text for it in mortal.heard(again)[0].messages if isinstance(it, User)]
+        assert prompt in told[0]
+
+
+async def test_npm_comes_back_to_a_server_that_was_lost(mortal: Stage, clients: Clients) -> None:
+    async with Wire(mortal.host.url).running() as wire:
+        person = await clients.npm(mortal.host, url=wire.url)
+        first, prompt = mortal.prompt("Hello,", say("Hello.")), held(mortal, "Work.", "npm-killed")
+        await person.say(first)
+        working = begun(person, prompt)
+        await mortal.reached("npm-killed")
+        await lose(mortal, wire)
+        with pytest.raises(Raised, match="Connection closed before response"):
+            await working
+        assert await person.call("reconnect", []) == {"text": "", "done": True}
+        again = mortal.prompt("And now?", say("Now this."))
+        assert await person.say(again) == {"text": "Now this.", "done": True}
+        said = [(it["type"], it["content"]) for it in await person.ui() if it["type"] in {"user", "agent"}]
+        assert said == [("user", first), ("agent", "Hello."), ("user", prompt), ("user", again), ("agent", "Now this.")]
+        assert (await person.state())["session"]["turn"] == 3
+
+
 @pytest.mark.parametrize("kind", ["python-1.2.1", "python-1.2.1-unsigned"])
 async def test_python_1_2_1_comes_back_with_another_prompt(
     kind: str, stage: Stage, clients: Clients, wire: Wire

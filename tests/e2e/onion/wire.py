@@ -39,6 +39,8 @@ class Wire:
         self.url = ""
         self._live: list[asyncio.Transport] = []
         self._news = asyncio.Event()
+        self._dials = asyncio.Event()
+        self._dials.set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Wire]:
@@ -61,6 +63,15 @@ class Wire:
         for transport in self._live:
             transport.abort()
         self._live.clear()
+
+    def hold(self) -> None:
+        """Whoever dials from now on waits."""
+        self._dials.clear()
+
+    def release(self, target: str) -> None:
+        """They wait no more; the server is there now."""
+        self.target = target
+        self._dials.set()
 
     async def until(self, probe: Callable[[], object], what: str) -> None:
         """Wait for frames that make it true."""
@@ -86,6 +97,7 @@ class Wire:
             return web.Response(body=body, status=answer.status, content_type=answer.content_type)
 
     async def _pass_on(self, request: web.Request) -> web.WebSocketResponse:
+        await self._dials.wait()
         near = web.WebSocketResponse(autoping=False, max_msg_size=0)
         await near.prepare(request)
         connection = Connection(request.path_qs)

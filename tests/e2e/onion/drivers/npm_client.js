@@ -1,6 +1,7 @@
-// Somebody with ConnectOnion's npm client: the same lines as python_client.py. `keys` is null (the client makes its
-// own) or a name: agents of one name in one process are one person. Whatever changes is told as {"changed", "status"}.
+// Somebody with ConnectOnion's npm client: the same lines as python_client.py. `keys` is a seed (hex), or a name: agents
+// of one name in one process are one person. Whatever changes is told as {"changed", "status"}.
 'use strict';
+const crypto = require('crypto');
 const path = require('path');
 const readline = require('readline');
 
@@ -17,13 +18,21 @@ function say(line) {
   out(JSON.stringify(line) + '\n');
 }
 
+// A seed as the client wants its keys.
+function keysOf(seed) {
+  const privateKey = Buffer.from(seed, 'hex');
+  const der = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), privateKey]);
+  const whole = crypto.createPublicKey(crypto.createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }));
+  const publicKey = whole.export({ type: 'spki', format: 'der' }).slice(-32);
+  return { address: '0x' + publicKey.toString('hex'), publicKey, privateKey };
+}
+
 const commands = {
   async connect({ agent, address: of, keys, options }) {
-    const given = { ...options, wsCtor: WebSocket };
-    if (keys) given.keys = people[keys] ??= address.generate();
-    agents[agent] = connect(of, given);
+    people[keys] ??= /^[0-9a-f]{64}$/.test(keys) ? keysOf(keys) : address.generate();
+    agents[agent] = connect(of, { ...options, keys: people[keys], wsCtor: WebSocket });
     agents[agent].onMessage = () => say({ changed: agent, status: agents[agent].status });
-    return keys ? given.keys.address : null;
+    return people[keys].address;
   },
   async call({ agent, name, given }) {
     const answer = await agents[agent][name](...(given || []));
