@@ -29,6 +29,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from dragoman.hub.decisions import DecisionClosed
 from dragoman.hub.errors import InvalidRequest, Unsupported
 from dragoman.hub.events import (
@@ -345,10 +347,18 @@ class _Run:
 
     def _compact(self) -> None:
         """Nine messages become six, and no token fewer."""
-        named = {"compaction": self._turn.session.ids(), "turn": self._turn.turn, "context_window": WINDOW}
-        before = {"tokens_before": self._tokens, "messages_before": 9}
-        self._turn.record(Compacted(**named, phase="started", reason="threshold", **before))
-        self._turn.record(Compacted(**named, phase="done", **before, tokens_after=self._tokens, messages_after=6))
+        begun = Compacted(
+            compaction=self._turn.session.ids(),
+            phase="started",
+            turn=self._turn.turn,
+            reason="threshold",
+            tokens_before=self._tokens,
+            messages_before=9,
+            context_window=WINDOW,
+        )
+        self._turn.record(begun)
+        after = {"tokens_after": self._tokens, "messages_after": 6}
+        self._turn.record(msgspec.structs.replace(begun, phase="done", **after))
         self._seen.prompt, self._tokens = SUMMARY, 100
         del self._seen.results[0]
 
@@ -380,21 +390,20 @@ class _Run:
             )
         )
         began = self._turn.session.clock.monotonic()
+        status: ToolStatus = "ok"
+        output: str | None = None
+        problem: Problem | None = None
         try:
-            run = getattr(self, f"_{call.tool}") if known else self._no_such_tool
-            result: str | None = await run(call)
-            end = ("ok", result, None)
+            output = await (getattr(self, f"_{call.tool}") if known else self._no_such_tool)(call)
         except _Refused as refused:
-            end = (refused.status, None, refused.problem)
-            self._ended = refused.ends
-        status, output, problem = end
+            status, problem, self._ended = refused.status, refused.problem, refused.ends
         self._seen.results.append(_told(output, problem))
         self.messages += 1
         self._turn.record(
             ToolEnded(
                 call=call.call,
                 tool=call.tool,
-                status=status,  # type: ignore[arg-type]
+                status=status,
                 output=output,
                 problem=problem,
                 turn=self._turn.turn,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,31 @@ from dragoman.hub.session import Session
 from .recorded.recording import Received, Sent, load
 from .scripted_host import FakeHostFactory, Stage
 
+Make = Callable[[FakeHostFactory], Awaitable[Session]]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    """Makes a session in a hub of its own, started."""
+    hubs: list[Registry] = []
+
+    async def make(factory: FakeHostFactory) -> Session:
+        hubs.append(Registry(MemoryJournal(MemoryStore()), [factory]))
+        await hubs[-1].open()
+        session = await hubs[-1].create(LOCAL, kind=factory.kind, cwd=str(tmp_path))
+        await session.start(LOCAL)
+        return session
+
+    yield make
+    for hub in hubs:
+        await hub.close()
+
 
 def _turns(name: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """Each turn of a recording: its prompt, its result, and its calls with their ids."""
     found: list[tuple[str, str, list[tuple[str, str]]]] = []
-    prompt, calls = "", []
+    prompt = ""
+    calls: list[tuple[str, str]] = []
     for entry in load(name).entries:
         if isinstance(entry, Sent) and entry.kind == "INPUT":
             assert isinstance(entry.message, dict)
@@ -36,8 +56,8 @@ def _turns(name: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
 
 
 @pytest.mark.parametrize("name", ["input_hello_two_turns", "input_tool", "input_tool_errors", "compact", "plan_review"])
-async def test_turns_end_as_recorded(name: str, tmp_path: Path) -> None:
-    session = await _session(tmp_path, FakeHostFactory())
+async def test_turns_end_as_recorded(name: str, make: Make) -> None:
+    session = await make(FakeHostFactory())
     for prompt, result, calls in _turns(name):
         facts = await _play(session, prompt)
         assert [(fact.call, fact.tool) for fact in facts if isinstance(fact, ToolEnded)] == calls
@@ -46,9 +66,9 @@ async def test_turns_end_as_recorded(name: str, tmp_path: Path) -> None:
         assert _plain(ended.result) == _plain(result)
 
 
-async def test_a_call_waits_for_the_stage(tmp_path: Path) -> None:
+async def test_a_call_waits_for_the_stage(make: Make) -> None:
     stage = Stage(free=False)
-    session = await _session(tmp_path, FakeHostFactory(stage))
+    session = await make(FakeHostFactory(stage))
     await session.submit(LOCAL, "slow .5", via="test", when_busy="steer")
     await stage.allow("step")
     await _until(session, lambda facts: any(isinstance(fact, ToolCalled) for fact in facts))
@@ -68,8 +88,8 @@ async def test_a_call_waits_for_the_stage(tmp_path: Path) -> None:
         ("reject_soft", "echo[1 user msgs, 2 tools]: bash2 batch | last tool: ran rm -f yyy"),
     ],
 )
-async def test_a_refusal_ends_the_turn_only_when_it_is_meant_to(mode: str, result: str, tmp_path: Path) -> None:
-    session = await _session(tmp_path, FakeHostFactory())
+async def test_a_refusal_ends_the_turn_only_when_it_is_meant_to(mode: str, result: str, make: Make) -> None:
+    session = await make(FakeHostFactory())
     await session.submit(LOCAL, "bash2 batch", via="test", when_busy="steer")
     await _answer(session, Answer(accept=False, text="use yarn", values={"mode": mode}))
     if mode == "reject_soft":
@@ -78,8 +98,8 @@ async def test_a_refusal_ends_the_turn_only_when_it_is_meant_to(mode: str, resul
     assert facts[-1].result == result  # type: ignore[union-attr]
 
 
-async def test_what_is_permitted_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
-    session = await _session(tmp_path, FakeHostFactory())
+async def test_what_is_permitted_for_the_session_is_not_asked_again(make: Make) -> None:
+    session = await make(FakeHostFactory())
     await session.submit(LOCAL, "bash it", via="test", when_busy="steer")
     await _answer(session, Answer(accept=True, scope="session"))
     await _until(session, lambda facts: isinstance(facts[-1], TurnEnded))
@@ -90,14 +110,6 @@ async def test_what_is_permitted_for_the_session_is_not_asked_again(tmp_path: Pa
 def _plain(result: str | None) -> str:
     """Without ids of sessions, and where a tool's failure goes on about its parameters."""
     return re.sub(r"PLAN_\S+|\n\nTool .*$", "", result or "", flags=re.DOTALL)
-
-
-async def _session(folder: Path, factory: FakeHostFactory) -> Session:
-    registry = Registry(MemoryJournal(MemoryStore()), [factory])
-    await registry.open()
-    session = await registry.create(LOCAL, kind=factory.kind, cwd=str(folder))
-    await session.start(LOCAL)
-    return session
 
 
 async def _facts(session: Session) -> list[AnyFact]:

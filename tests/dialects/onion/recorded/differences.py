@@ -6,6 +6,7 @@ fails as much as one that was never named.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -76,9 +77,17 @@ DIFFERENCES: tuple[Difference, ...] = (
 )
 
 
-def expected(name: str) -> list[Entry]:
-    """The conversation that our server has to have."""
+@functools.cache
+def steps(name: str) -> tuple[tuple[Entry, ...], ...]:
+    """The conversation as recorded, and as it is to be after each of the differences."""
     entries = canonical(load(name).entries)
+    made = [tuple(entries)]
     for difference in DIFFERENCES:
         entries = difference.rule(name, entries)
-    return canonical(entries)
+        made.append(tuple(entries))
+    return tuple(made)
+
+
+def expected(name: str) -> list[Entry]:
+    """The conversation that our server has to have."""
+    return canonical(steps(name)[-1])

@@ -143,15 +143,17 @@ class RecordedHost:
 
 def trust_settings(name: str) -> TrustSettings:
     """Whom the original's host trusted in this scenario."""
-    listed = {"whitelist": (_B,) if name == "strict" else (), "blacklist": (_D,)}
-    if name == "strict":
-        return TrustSettings(policy="strict", **listed)
-    if name.startswith("careful"):
-        # What the original came with (ours comes without a code), and a file that somebody wrote.
-        written = name.startswith("careful_code_") and name != "careful_code_in_connect"
-        codes, default = ("CODE1, CODE2", "deny") if written else ("OpenOnion", "ask")
-        return TrustSettings(policy=_POLICY.format(codes=codes, default=default), **listed)
-    return TrustSettings(policy="open", **listed)
+    whitelist = (_B,) if name == "strict" else ()
+    return TrustSettings(policy=_policy(name), whitelist=whitelist, blacklist=(_D,))
+
+
+def _policy(name: str) -> str:
+    if not name.startswith("careful"):
+        return "strict" if name == "strict" else "open"
+    # What the original came with (ours comes without a code), and a file that somebody wrote.
+    written = name.startswith("careful_code_") and name != "careful_code_in_connect"
+    codes, default = ("CODE1, CODE2", "deny") if written else ("OpenOnion", "ask")
+    return _POLICY.format(codes=codes, default=default)
 
 
 def _list_callers(name: str, folder: Path) -> None:

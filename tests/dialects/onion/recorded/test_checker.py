@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from .canonical import canonical, given
-from .compare import answers, problems
-from .recording import SCENARIOS, Answered, Asked, Entry, Frame, Received, Sent, load
+from .compare import ANYTHING, UNEXPECTED, answers, problems
+from .recording import SCENARIOS, Answered, Asked, Entry, Frame, Opened, Received, Sent, load
 
 SAMPLES = 5
 """Places at which one recording is damaged."""
@@ -100,6 +100,14 @@ def test_an_answer_may_stand_among_what_a_turn_says() -> None:
     at = next(at for at in _said(wanted) if answers(_frame(wanted[at])) and not answers(_frame(wanted[at + 1])))
     later = [*wanted[:at], wanted[at + 1], wanted[at], *wanted[at + 2 :]]
     assert problems(wanted, later) == []
+
+
+def test_a_mistake_of_the_server_is_no_answer() -> None:
+    wanted = Received("socket 1", {"type": "ERROR", "message": ANYTHING})
+    said = [replace(wanted, frame={"type": "ERROR", "message": text}) for text in ("no", f"it {UNEXPECTED}")]
+    opened = Opened("socket 1", "/ws")
+    assert problems([opened, wanted], [opened, said[0]]) == []
+    assert problems([opened, wanted], [opened, said[1]])
 
 
 def test_what_is_said_before_it_was_asked_for_is_seen() -> None:

@@ -126,7 +126,7 @@ def _unasked(entries: list[Entry], prompt: str) -> list[Entry]:
 
 def _dialog(entry: Entry) -> bool:
     if isinstance(entry, Received):
-        return entry.frame["type"] == "approval_needed"
+        return bool(entry.frame["type"] == "approval_needed")
     return isinstance(entry, Sent) and entry.kind == "APPROVAL_RESPONSE"
 
 
