@@ -9,7 +9,7 @@ from typing import Any
 
 from .compare import ANYTHING
 from .recording import Answered, Asked, Entry, Frame, Received, Refused, Sent, sockets
-from .rewriting import Talk, answered_by, connected, each, error, instead
+from .rewriting import Talk, answered_by, connected, each, error, events_of, instead, session_of
 
 PREFIX = "<seconds>_"
 
@@ -46,6 +46,22 @@ def later_turns_win(name: str, entries: list[Entry]) -> list[Entry]:
         lambda sent: sent.conn == "socket 3" and sent.kind == "INPUT",
         lambda sent, had: Talk(had, "socket 3").echo(_prompt(sent)),
     )
+
+
+def with_turns_that_were(name: str, entries: list[Entry]) -> list[Entry]:
+    """Turns that a client remembers, and the server did not know of, count."""
+    if name not in ("connect_unknown_session", "careful_onboard", "careful_code_onboard"):
+        return entries
+    sent = [entry.message for entry in entries if isinstance(entry, Sent) and isinstance(entry.message, dict)]
+    claims = [message["session"] for message in sent if "session" in message]
+    more = sum(message["role"] == "user" for message in claims[0]["messages"])
+
+    def change(frame: Frame) -> None:
+        for holder in (*events_of(frame), session_of(frame)):
+            if "turn" in holder:
+                holder["turn"] += more
+
+    return each(entries, change)
 
 
 def told_by_its_events(name: str, entries: list[Entry]) -> list[Entry]:
