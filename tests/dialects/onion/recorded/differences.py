@@ -63,9 +63,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("unknown messages are answered", "spec 15 #16", trust.unknown_types),
     Difference("a session is there since CONNECT", "seed: Session Lifecycle; spec 2.2", sessions.there_since_connect),
     Difference("a later turn wins", "spec 15 #4", sessions.later_turns_win),
-    Difference(
-        "turns that a client brings count", "seed: Session Not Found; spec 7: Merge", sessions.with_turns_that_were
-    ),
+    Difference("turns that a client brings count", "seed: Session Not Found; spec 7: Merge", sessions.turns_that_were),
     Difference("what runs is told by its events", "seed: CONNECTED; spec 7", sessions.told_by_its_events),
     Difference("halves that arrived are not said again", "spec 7: Replay", sessions.second_halves),
     Difference("a session is its owner's", "spec 15 #6", sessions.of_another),

@@ -38,7 +38,7 @@ LIMIT = 20.0
 
 PROBE = {"type": "SESSION_STATUS", "session": {"session_id": "is anything left?"}}
 ANSWER = {"type": "SESSION_STATUS", "session_id": "is anything left?", "status": "not_found"}
-"""Asked where the recorded client waited in vain: what is said before the answer has come by then."""
+"""Asked where the recorded client waited in vain, or went: what is said before the answer has come by then."""
 
 _HEADERS = ("content-type", "access-control-allow-origin")
 
@@ -64,9 +64,9 @@ class Host(Protocol):
 class Player:
     """One conversation. ``entries`` is what came of it, in the order of the clients."""
 
-    def __init__(self, host: Host, root: str = "") -> None:
+    def __init__(self, host: Host, *, limit: float = LIMIT) -> None:
         self._host = host
-        self._root = root
+        self._limit = limit
         self._sockets: dict[str, ClientConnection] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._news = asyncio.Condition()
@@ -125,7 +125,7 @@ class Player:
 
     async def _until(self, true: Callable[[], bool]) -> None:
         try:
-            async with asyncio.timeout(LIMIT), self._news:
+            async with asyncio.timeout(self._limit), self._news:
                 await self._news.wait_for(true)
         except TimeoutError:
             raise Stuck("what has to come next did not come") from None
@@ -156,6 +156,7 @@ class Player:
             case Sent(conn):
                 await self._send(conn, entry, then)
             case Left(conn):
+                await self._drained(conn)
                 await self._proved(conn)
                 await self._add(Left(conn))
                 await self._leave(conn)
@@ -168,7 +169,7 @@ class Player:
                 pass  # the server's
 
     def _url(self, path: str) -> str:
-        return f"ws://127.0.0.1:{self._host.port}{self._root}{path}"
+        return f"ws://127.0.0.1:{self._host.port}{path}"
 
     async def _open(self, conn: str, path: str) -> None:
         await self._add(Opened(conn, path))
@@ -215,13 +216,17 @@ class Player:
             await self._readers.pop(conn)
 
     async def _quiet(self) -> None:
-        """Until every server's side has worked off all that it was told."""
-        for conn, socket in list(self._sockets.items()):
-            known = len(self.entries)
-            answer = Received(conn, ANSWER)
-            await socket.send(json.dumps(PROBE))
-            await self._until(lambda answer=answer, known=known: answer in self.entries[known:])  # type: ignore[misc]
-            del self.entries[self.entries.index(answer, known)]
+        """Until the server has worked off all that it was told."""
+        for conn in list(self._sockets):
+            await self._drained(conn)
+
+    async def _drained(self, conn: str) -> None:
+        """Until it has worked off all that it was told on one socket."""
+        known = len(self.entries)
+        answer = Received(conn, ANSWER)
+        await self._sockets[conn].send(json.dumps(PROBE))
+        await self._until(lambda: answer in self.entries[known:])
+        del self.entries[self.entries.index(answer, known)]
 
     async def _ask(self, entry: Asked) -> None:
         body = self._ours(entry.body)
@@ -232,10 +237,10 @@ class Player:
         await self._host.stage.set_free(False)
 
     def _http(self, method: str, path: str, body: Any) -> Answered:
-        connection = http.client.HTTPConnection("127.0.0.1", self._host.port, timeout=LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self._host.port, timeout=self._limit)
         with contextlib.closing(connection):
             data = body if body is None or isinstance(body, str) else json.dumps(body)
-            connection.request(method, f"{self._root}{path}", data)
+            connection.request(method, f"{path}", data)
             answer = connection.getresponse()
             headers = {key.lower(): value for key, value in answer.getheaders() if key.lower() in _HEADERS}
             text = answer.read().decode()

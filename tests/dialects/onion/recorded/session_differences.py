@@ -48,7 +48,7 @@ def later_turns_win(name: str, entries: list[Entry]) -> list[Entry]:
     )
 
 
-def with_turns_that_were(name: str, entries: list[Entry]) -> list[Entry]:
+def turns_that_were(name: str, entries: list[Entry]) -> list[Entry]:
     """Turns that a client remembers, and the server did not know of, count."""
     if name not in ("connect_unknown_session", "careful_onboard", "careful_code_onboard"):
         return entries

@@ -12,7 +12,7 @@ from .canonical import canonical
 from .compare import ANYTHING, problems
 from .differences import DIFFERENCES, Difference, expected, steps
 from .host import RecordedHost
-from .player import Player, Stuck
+from .player import LIMIT, Player, Stuck
 from .recording import SCENARIOS, Asked, Entry, Received, Sent, load
 from .showing import side_by_side
 
@@ -31,6 +31,20 @@ async def test_our_server_says_what_was_recorded(name: str, tmp_path: Path) -> N
     wanted = expected(name)
     found, got, console = await hold(name, wanted, tmp_path)
     assert not found, "\n".join([f"{name}:", *found, side_by_side(wanted, got), *console])
+
+
+async def test_what_our_server_says_too_much_is_seen(tmp_path: Path) -> None:
+    wanted = expected("input_tool")
+    less = [entry for entry in wanted if not (isinstance(entry, Received) and entry.frame["type"] == "tool_call")]
+    found, _, _ = await hold("input_tool", less, tmp_path)
+    assert any("tool_call search" in problem and "not expected" in problem for problem in found)
+
+
+async def test_what_our_server_does_not_say_is_seen(tmp_path: Path) -> None:
+    wanted = expected("connect_new")
+    more = [*wanted[:3], Received("socket 1", {"type": "PING"}), *wanted[3:]]
+    found, _, _ = await hold("connect_new", more, tmp_path, limit=0.5)
+    assert any("PING" in problem and "missing" in problem for problem in found)
 
 
 def test_there_are_few_differences_and_each_has_a_name() -> None:
@@ -68,11 +82,13 @@ def test_what_is_expected_is_what_it_is(name: str) -> None:
     assert problems(wanted, wanted) == []
 
 
-async def hold(name: str, wanted: Sequence[Entry], folder: Path) -> tuple[list[str], list[Entry], tuple[str, ...]]:
+async def hold(
+    name: str, wanted: Sequence[Entry], folder: Path, *, limit: float = LIMIT
+) -> tuple[list[str], list[Entry], tuple[str, ...]]:
     """Hold one conversation with a server of its own: what was wrong, what was said, and the console's lines."""
     found: list[str] = []
     async with RecordedHost(name, load(name).began, folder).running() as host:
-        player = Player(host)
+        player = Player(host, limit=limit)
         try:
             await player.play(wanted)
         except Stuck as problem:
