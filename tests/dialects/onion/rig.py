@@ -58,7 +58,11 @@ class Key:
         """
         payload = {"timestamp": round(time.time(), 6)} if payload is None else payload
         text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-        return {"payload": payload, "from": self.address, "signature": self._key.sign(text.encode()).signature.hex()}
+        return {"payload": payload, "from": self.address, "signature": self.sign(text.encode())}
+
+    def sign(self, text: bytes) -> str:
+        """The signature over these bytes, as it is written on the wire."""
+        return self._key.sign(text).signature.hex()
 
 
 HOST, ALICE, BOB, CAROL = (Key(byte) for byte in (1, 2, 3, 4))

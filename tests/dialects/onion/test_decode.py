@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -31,6 +32,36 @@ def test_what_is_no_json_is_told_where_it_goes_wrong(text: str, message: str) ->
         asked.decode(text)
     assert str(problem.value) == message
     assert problem.value.received == text
+
+
+def test_a_long_message_is_told_where_it_goes_wrong_too() -> None:
+    long = '{"type":"INPUT",\n"prompt":"' + "\u00e9" * 100_000
+    for text, why in (
+        (long + '",}', "Trailing comma in object at line 2 col 100013 (pos 100029)"),
+        (long + '\x01"}', "Invalid character at line 2 col 100011 (pos 100027)"),
+        (long, "It ends too early at line 2 col 100011 (pos 100027)"),
+    ):
+        with pytest.raises(asked.ProtocolProblem) as problem:
+            asked.decode(text)
+        assert str(problem.value) == f"Invalid JSON: {why}"
+
+
+@pytest.mark.parametrize("end", ["", "]", ",", "]x"])
+def test_a_long_list_that_is_no_message_costs_nothing(end: str) -> None:
+    text = "[" + "[]," * 1_000_000 + "[]" + end
+    tracemalloc.start()
+    try:
+        with pytest.raises(asked.ProtocolProblem, match=r"Invalid JSON|must be a JSON object"):
+            asked.decode(text)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("field", ["prompt", "session", "x"])
+def test_half_a_surrogate_pair_is_told_of(field: str) -> None:
+    with pytest.raises(asked.ProtocolProblem, match="surrogate"):
+        asked.decode(f'{{"type":"INPUT","{field}":"\\ud800"}}')
 
 
 def test_what_was_no_json_is_repeated_up_to_a_limit() -> None:

@@ -43,6 +43,7 @@ def refusal(door: Door, frame: Signed) -> str:
 
 
 SIGNED = "unauthorized: signed request required"
+LARGE = "unauthorized: payload too large"
 OBJECT = "unauthorized: payload must be an object"
 FROM = "unauthorized: 'from' field required"
 SIGNATURE = "unauthorized: signature required"
@@ -61,12 +62,13 @@ REFUSED = {
     "a payload that is a list": (put(payload=[]), OBJECT),
     "a payload that is a number": (put(payload=1), OBJECT),
     "a payload that is null": (put(payload=None), OBJECT),
-    "a payload nested without end": (text('{"a":' + "[" * 99_999 + "]" * 99_999 + "}"), OBJECT),
+    "a payload nested without end": (text('{"a":' + "[" * 99_999 + "]" * 99_999 + "}"), LARGE),
+    "a payload of many values": (put(payload={"a": [1e-7] * 2000}), LARGE),
     "a payload with a number without end": (text('{"timestamp": 1' + "0" * 5000 + "}"), OBJECT),
     "a payload with no number": (text('{"timestamp": NaN}'), OBJECT),
     "a payload larger than is taken": (
         put(payload={**PAYLOAD, "a": "x" * 1_100_000}),
-        "unauthorized: payload too large",
+        LARGE,
     ),
     "no sender": (without("sender"), FROM),
     "a sender that is null": (put(sender=None), FROM),

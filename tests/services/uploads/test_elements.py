@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 from msgspec import Raw
 
-from dragoman.services.uploads.elements import elements
+from dragoman.services.uploads.elements import MOST, TooManyElements, elements
 
 JSON = some.recursive(
     some.none() | some.booleans() | some.integers(-9, 9) | some.text('a"\\/[]{},: é\n', max_size=8),
@@ -46,10 +47,33 @@ def test_long_texts_end_where_they_end(size: int, end: str) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("value", [[1] * 30_000, ["\\" * 30_000], [[]] * 30_000], ids=["items", "escapes", "arrays"])
+@pytest.mark.parametrize(
+    "value", [[[1] * 30_000], ["\\" * 30_000], [[[]] * 30_000] * 256], ids=["items", "escapes", "arrays"]
+)
 def test_many_small_things_are_left_to_the_decoder(value: list[Any]) -> None:
     ours, theirs = both(json.dumps(value).encode())
     assert ours == theirs
+
+
+@pytest.mark.parametrize("element", [b"0", b"[]", b'"\\\\"', b"{}"])
+@pytest.mark.parametrize("long", [0, 1 << 30], ids=["in pieces", "at once"])
+def test_an_array_of_millions_costs_nothing(element: bytes, long: int) -> None:
+    array = Raw(b"[" + b",".join([element] * 1_000_000) + b"]")
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooManyElements):
+            elements(array, long=long)
+        assert tracemalloc.get_traced_memory()[1] < 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_as_many_as_are_taken() -> None:
+    array = json.dumps([1] * MOST).encode()
+    assert len(elements(Raw(array), long=0)) == len(elements(Raw(array))) == MOST
+    for long in (0, 1 << 30):
+        with pytest.raises(TooManyElements):
+            elements(Raw(array[:-1] + b",1]"), long=long)
 
 
 @pytest.mark.parametrize("text", [b'"a"', b"{}", b"1", b"", b"[", b'["a', b"[1", b'["a\\'], ids=range(8))

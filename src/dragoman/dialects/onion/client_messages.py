@@ -7,6 +7,7 @@ files, what is signed) stays the bytes it came as, until its turn comes to be ch
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -21,6 +22,10 @@ LONGEST_ID = 256
 
 RECEIVED = 200
 """Characters of what was no JSON that its ERROR repeats."""
+
+EXPLAINED = 64 * 1024
+"""Characters of a message up to which the original's own parser says what is wrong with it: that one makes objects of
+all that is right."""
 
 REJECTIONS = ("reject_hard", "reject_soft", "reject_explain")
 """How a person may say no to a tool; the first is meant where none is named (spec §9)."""
@@ -162,6 +167,12 @@ class _Asked(msgspec.Struct):
     session_id: Raw = Raw()
 
 
+TOO_DEEP = "Invalid JSON: Nested too deep, or a number too long"
+NO_OBJECT = "message must be a JSON object"
+HALF = "Invalid JSON: Half of a surrogate pair is no character"
+
+_MALFORMED = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
+
 _decoder = msgspec.json.Decoder(_Given)
 _text = msgspec.json.Decoder(str)
 _texts: msgspec.json.Decoder[str | tuple[str, ...]] = msgspec.json.Decoder(str | tuple[str, ...])
@@ -190,14 +201,40 @@ def decode(message: str | bytes) -> ClientMessage:
 
 def _what_is_wrong(message: str) -> ProtocolProblem:
     """Why a frame is no message, in the words of the original's own parser (spec §3)."""
+    if len(message) > EXPLAINED:
+        return _what_is_wrong_at_length(message)
     try:
-        json.loads(message)
+        found = json.loads(message)
     except json.JSONDecodeError as wrong:
         where = f"line {wrong.lineno} col {wrong.colno} (pos {wrong.pos})"
         return ProtocolProblem(f"Invalid JSON: {wrong.msg} at {where}", _received(message))
     except (RecursionError, ValueError):
-        return ProtocolProblem("Invalid JSON: Nested too deep, or a number too long", _received(message))
-    return ProtocolProblem("message must be a JSON object", _received(message))
+        return ProtocolProblem(TOO_DEEP, _received(message))
+    if isinstance(found, dict):
+        return ProtocolProblem(HALF, _received(message))
+    return ProtocolProblem(NO_OBJECT, _received(message))
+
+
+def _what_is_wrong_at_length(message: str) -> ProtocolProblem:
+    """The same in our parser's words, which makes nothing of what it reads."""
+    try:
+        msgspec.json.decode(message, type=Raw)
+    except RecursionError:
+        return ProtocolProblem(TOO_DEEP, _received(message))
+    except NOT_JSON as wrong:
+        return ProtocolProblem(f"Invalid JSON: {_where(message, str(wrong))}", _received(message))
+    return ProtocolProblem(NO_OBJECT, _received(message))
+
+
+def _where(message: str, wrong: str) -> str:
+    """What our parser says, which counts bytes, as the original's says it."""
+    found = _MALFORMED.fullmatch(wrong)
+    if found is None:
+        what, at = "It ends too early", len(message)
+    else:
+        what, at = found[1].capitalize(), len(message.encode()[: int(found[2])].decode(errors="ignore"))
+    line, column = message.count("\n", 0, at) + 1, at - message.rfind("\n", 0, at)
+    return f"{what} at line {line} col {column} (pos {at})"
 
 
 def _received(message: str) -> str:

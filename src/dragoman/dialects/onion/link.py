@@ -34,6 +34,9 @@ log = logging.getLogger("dragoman.links")
 FULL_FRAME = 64 * 1024
 """Bytes of messages that leave together, when so much is there."""
 
+LONGEST_SEQ = 18
+"""Digits of a place in a log."""
+
 PING = text_frame(wire.encode(wire.Ping()))
 
 
@@ -92,7 +95,7 @@ class OnionLink:
 
     def pong(self, payload: bytes) -> None:
         proof, _, seq = payload.rpartition(b" ")
-        if proof == self._proof:
+        if proof == self._proof and seq.isdigit() and len(seq) <= LONGEST_SEQ:  # pongs may come that nobody asked for
             self._proved = max(self._proved, int(seq))
         else:
             self._put(_Pong(payload))  # an answer before it, which may still wait, is to what was asked before

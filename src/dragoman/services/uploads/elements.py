@@ -24,6 +24,22 @@ _STEPS = 20_000
 _MARK = re.compile(rb'["\[\]{},]')
 
 
+MOST = 256
+"""Elements of an array. Each costs an object, and a message has room for millions of them."""
+
+_Few = msgspec.defstruct(
+    "_Few",
+    [(f"element{place}", Raw, msgspec.field(default=Raw())) for place in range(MOST)],
+    array_like=True,
+    forbid_unknown_fields=True,
+)
+"""An array of so many at most: with more, decoding ends there."""
+
+
+class TooManyElements(Exception):
+    """There are more than ``MOST``."""
+
+
 class _TooMany(Exception):
     """It is gone through in other ways."""
 
@@ -31,7 +47,7 @@ class _TooMany(Exception):
 def elements(array: Raw, *, long: int = LONG) -> list[memoryview]:
     """The elements of an array as they stand there. ``array`` was found to be JSON by whoever took it apart.
 
-    Raises what msgspec raises for what is no array.
+    Raises ``TooManyElements``, and what msgspec raises for what is no array.
     """
     text = memoryview(array)
     if len(text) >= long and bytes(text[:1]) == b"[":
@@ -39,7 +55,14 @@ def elements(array: Raw, *, long: int = LONG) -> list[memoryview]:
             return _Walk(text).elements()
         except _TooMany:
             pass  # below
-    return [memoryview(each) for each in msgspec.json.decode(array, type=list[Raw])]
+    try:
+        few = msgspec.json.decode(array, type=_Few)
+    except msgspec.ValidationError:
+        if bytes(text[:1]) != b"[":
+            raise
+        raise TooManyElements from None  # nothing else can be wrong with them: they are not read
+    found = (memoryview(each) for each in msgspec.structs.astuple(few))
+    return [each for each in found if each.nbytes]
 
 
 class _Walk:
@@ -68,6 +91,8 @@ class _Walk:
             elif what in b"]}":
                 depth -= 1
             if depth == 0 or (depth == 1 and what == b","):
+                if len(found) == MOST:
+                    raise TooManyElements
                 found.append(self._bare(begin, at - 1))
                 begin = at
         return found if len(found) != 1 or found[0] else []

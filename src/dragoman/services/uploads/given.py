@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
-from .elements import elements
+from .elements import MOST, TooManyElements, elements
 from .encoded import Encoded
 from .names import NAMELESS, safe_name
 from .pictures import ENDINGS, HEAD, media_type
@@ -62,6 +62,8 @@ def _items(value: Raw, field: str) -> list[memoryview]:
         return []
     try:
         return elements(value)
+    except TooManyElements as error:
+        raise UploadRefused(f"Too many {field}: more than {MOST}") from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UploadRefused(f"{field} must be a list") from error
 
