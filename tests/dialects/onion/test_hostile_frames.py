@@ -6,7 +6,6 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -125,7 +124,7 @@ async def test_whatever_is_signed_is_no_failure(served: Onion, key: Key) -> None
 
 async def test_pongs_that_answer_no_ping_prove_nothing_and_end_nothing(served: Onion) -> None:
     async with served.client() as talk:
-        for payload in (b"got ", b"got 1 x", b"got 1 ", b"got 1 -1", b"got 1 1_0", b"got 1 \xb2", b"asked 1.1", b" ", b"\xff" * 125,
-                        b"got 1 " + b"9" * 110):  # fmt: skip
+        for payload in (b"got ", b"got 1 x", b"got 1 ", b"got 1 -1", b"got 1 1_0", b"got 1 \xb2", b"asked 1.1", b" ",
+                        b"\xff" * 125, b"got 1 " + b"9" * 110):  # fmt: skip
             talk.wire.send_pong(payload)
         await _is_usable(talk)

@@ -1,15 +1,15 @@
 """Identities: a key pair whose public half is an address, and signatures over JSON (docs/trust.md)."""
 
-from .canonical import canonical_forms, has_too_many
+from .canonical import MOST_VALUES, canonical_forms
 from .keys import Identity, IdentityProblem, load_or_create
 from .signatures import address_of, signature_of, verifies
 
 __all__ = [
+    "MOST_VALUES",
     "Identity",
     "IdentityProblem",
     "address_of",
     "canonical_forms",
-    "has_too_many",
     "load_or_create",
     "signature_of",
     "verifies",

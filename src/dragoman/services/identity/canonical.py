@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 from dragoman.hub.events import Json
+from dragoman.hub.sizes import holds_more
 
 MOST_VALUES = 1000
 """Values that a payload may have, all levels counted. Honest ones have a dozen. Each costs time in each form, and it is
@@ -32,6 +33,8 @@ def canonical_forms(payload: bytes) -> Iterator[bytes]:
     ``payload`` is the object as it stood in its frame, in UTF-8: the order of inner keys and the spelling of numbers
     are known only there. Raises ``ValueError`` for what is no JSON object, has a key twice, or too many values.
     """
+    if holds_more(payload, MOST_VALUES):
+        raise ValueError(f"it has more than {MOST_VALUES} values")
     try:
         fields = json.loads(
             payload.decode(),
@@ -44,27 +47,11 @@ def canonical_forms(payload: bytes) -> Iterator[bytes]:
         raise ValueError("it is nested too deep") from None
     if not isinstance(fields, dict):
         raise ValueError("it is no object")  # noqa: TRY004  a value that is wrong, whatever its type
-    if has_too_many(fields):
-        raise ValueError(f"it has more than {MOST_VALUES} values")
     seen = set()
     for form in _forms(fields):
         if form not in seen:
             seen.add(form)
             yield form
-
-
-def has_too_many(fields: Json) -> bool:
-    """Whether there are more than ``MOST_VALUES`` in an object or list; looks at no more than that."""
-    left, inside = MOST_VALUES, [fields]
-    while inside:
-        value = inside.pop()
-        left -= len(value)
-        if left < 0:
-            return True
-        inside.extend(
-            item for item in (value.values() if isinstance(value, dict) else value) if isinstance(item, dict | list)
-        )
-    return False
 
 
 def escaped_form(payload: Json) -> bytes:

@@ -12,7 +12,8 @@ import msgspec
 
 from dragoman.hub.errors import NOT_JSON
 from dragoman.hub.events import Json
-from dragoman.services.identity import address_of, has_too_many, signature_of, verifies
+from dragoman.hub.sizes import holds_more
+from dragoman.services.identity import MOST_VALUES, address_of, signature_of, verifies
 
 from .callers import Refused, Signed
 from .entries import plain_identity
@@ -59,14 +60,14 @@ def opened(signed: Signed, *, most: int) -> Envelope:
 
 def fields_of(payload: bytes) -> dict[str, Json]:
     """A payload's fields. Raises ``Refused`` for what is no object, or has too much in it."""
+    if holds_more(payload, MOST_VALUES):
+        raise Refused(TOO_LARGE)
     try:
         fields = json.loads(payload.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise Refused("unauthorized: payload must be an object") from None
     if not isinstance(fields, dict):
         raise Refused("unauthorized: payload must be an object")
-    if has_too_many(fields):
-        raise Refused(TOO_LARGE)
     return fields
 
 
