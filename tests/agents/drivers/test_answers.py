@@ -203,8 +203,8 @@ def no_remark(lines: list[str]) -> list[str]:
     return [line.replace(" · Tab to amend", "") for line in lines]
 
 
-async def test_a_no_with_a_remark_is_a_plain_no_where_the_dialog_takes_none(tmp_path: Path) -> None:
-    """However the no is meant: what was said with it has no place there."""
+async def test_a_no_that_says_how_it_is_meant_is_a_plain_no_where_the_dialog_takes_no_text(tmp_path: Path) -> None:
+    """What was said with it has no place there."""
     rows = [at_row("permission-bash", row, no_remark, until=DOWN if row < 3 else "\r") for row in range(4)]
     assert not any("amend" in line for step in rows for line in step["lines"])
     async with storyboard(tmp_path, *rows, shot(IDLE)) as agent:
@@ -214,9 +214,10 @@ async def test_a_no_with_a_remark_is_a_plain_no_where_the_dialog_takes_none(tmp_
         assert agent.typed() == f"{DOWN}{DOWN}{DOWN}\r"
 
 
-async def test_a_text_alone_is_no_answer_where_the_dialog_takes_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("accept", [None, False])
+async def test_a_text_is_no_answer_where_the_dialog_takes_none(tmp_path: Path, accept: bool | None) -> None:
     steps = [at_row("permission-bash", row, no_remark, until=DOWN) for row in range(3)]
     last = at_row("permission-bash", 3, no_remark)
     async with storyboard(tmp_path, *steps, last, answer_timeout=0.2) as agent:
-        assert "takes no text" in (await answer(agent, Answer(text="use yarn")) or "")
+        assert "takes no text" in (await answer(agent, Answer(accept=accept, text="use yarn")) or "")
         assert set(agent.typed()) <= set(DOWN)

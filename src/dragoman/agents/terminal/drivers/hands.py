@@ -206,7 +206,8 @@ class Hands:
             elif text is not None and opened.shown is not None and opened.shown.amendable:
                 await self._open_field(opened, row)
                 await self._type(text)
-            elif text is not None and answer.accept is None and answer.option is None:  # a no needs no remark
+            elif text is not None and not answer.accept and answer.option is None and "mode" not in answer.values:
+                # A no that says how it is meant is one without its remark too. Else the text may be all that was meant.
                 raise NotDelivered("this dialog takes no text")
         else:  # a field to type into: a sign-in code
             await self._type(text or "")
