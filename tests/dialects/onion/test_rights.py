@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,16 @@ from .conftest import MakeServer
 from .rig import ALICE, BOB, Onion, calls, of, script
 
 ASKS = script(*calls(("bash", {"command": "touch asked"})), "say over")
+
+
+async def waiting(server: Onion, owner: str) -> dict[str, Any]:
+    """The owner's session, once it waits for an answer: a call's permission is asked for a moment after the call."""
+    async with asyncio.timeout(20):
+        while True:
+            for row in await server.hub_sessions():
+                if row["owner"].endswith(owner) and row["status"] == "waiting":
+                    return row
+            await asyncio.sleep(0.01)
 
 
 async def test_the_name_of_anothers_session_means_a_new_one(served: Onion) -> None:
@@ -64,6 +76,7 @@ async def test_who_may_not_approve_is_not_asked_and_cannot(reserved: Onion) -> N
     async with reserved.client("s", key=ALICE) as alice:
         alice.input(ASKS)
         await alice.next("tool_call")
+        row = await waiting(reserved, ALICE.address)
         alice.say("APPROVAL_RESPONSE", approved=True)
         assert (await alice.next("ERROR"))["code"] == "STALE_ANSWER"
         alice.say("mode_change", mode="ulw")
@@ -72,7 +85,6 @@ async def test_who_may_not_approve_is_not_asked_and_cannot(reserved: Onion) -> N
         assert (await alice.next("mode_changed"))["mode"] == "plan"
         assert await alice.status() == "running"
         assert not of(alice.frames, "approval_needed")
-        row = next(row for row in await reserved.hub_sessions() if row["owner"].endswith(ALICE.address))
         decisions = (await reserved.asked("GET", f"/sessions/{row['session']}"))["decisions"]
         (decision,) = decisions
         answer = {"answer": {"accept": True}}
