@@ -143,3 +143,17 @@ async def test_who_says_that_it_saw_the_question_need_not_be_asked_again_and_may
         talk.say("APPROVAL_RESPONSE", **YES)
         await talk.next("OUTPUT")
     assert made(served, "seen-before")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"got 1 x", b"got 1 ", b"got 1 99999999999999999999", b"asked x", b"\xff " * 9],
+    ids=["empty", "no-number", "no-digits", "large", "asked", "bytes"],
+)
+async def test_pongs_that_nobody_asked_for_do_nothing(served: Onion, payload: bytes) -> None:
+    """Invariant 8."""
+    async with served.client(key=ALICE) as talk:
+        talk.wire.pings.append(payload)
+        talk.wire.pong()
+        frames = await talk.turn(script("say still here"))
+        assert frames[-1]["result"] == "still here"
