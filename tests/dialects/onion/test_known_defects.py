@@ -18,6 +18,7 @@ DECODE = ONION + "test_decode.py::"
 RESUME = ONION + "test_resume.py::"
 MERGING = ONION + "test_merging.py::"
 RESULTS = ONION + "test_results.py::"
+FILE = ONION + "test_results_file.py::"
 HTTP = ONION + "test_http_input.py::"
 TRUST = "services/trust/"
 UPLOADS = "services/uploads/test_receive.py::"
@@ -33,7 +34,7 @@ ROWS: dict[int, Row] = {
     ),
     3: row(
         "a prompt was acknowledged and never used",
-        ONION + "test_interjections.py::test_whatever_is_acknowledged_is_taken_in_or_runs",
+        ONION + "test_interjections.py::test_what_is_acknowledged_is_used_once_at_whatever_point_it_comes",
         TURNS + "test_what_comes_while_the_agent_runs_is_acknowledged_and_taken_in",
     ),
     4: row("a stale client erased a turn", MERGING + "test_no_client_ever_erases_a_turn"),
@@ -99,7 +100,7 @@ ROWS: dict[int, Row] = {
     ),
     21: row(
         "idle sockets used up the threads, and new clients waited",
-        ONION + "test_liveness.py::test_a_new_session_is_served_beside_a_hundred_idle_ones",
+        ONION + "test_clocks.py::test_a_new_one_is_served_beside_a_hundred_that_are_idle",
     ),
     22: row(
         "an approval that was waited for was lost with the socket",
@@ -107,9 +108,11 @@ ROWS: dict[int, Row] = {
     ),
     23: row(
         "a busy stream delayed PING until the link was taken for dead",
-        ONION + "test_liveness.py::test_pings_come_in_time_in_a_flood_of_events",
+        ONION + "test_clocks.py::test_pings_keep_coming_while_events_flood",
     ),
-    24: row("one path had no PING", ONION + "test_liveness.py::test_pings_come_on_every_path"),
+    24: row(
+        "one path had no PING", ONION + "test_clocks.py::test_pings_come_from_the_open_socket_on_also_to_a_stranger"
+    ),
     25: row(
         "turns of a server that was lost ran for days in lists",
         RESULTS + "test_after_a_lost_server_what_ran_is_interrupted",
@@ -117,10 +120,10 @@ ROWS: dict[int, Row] = {
     ),
     26: row(
         "a torn line kept the server from starting",
-        RESULTS + "test_a_line_that_a_crash_cut_off_anywhere_loses_only_itself",
+        FILE + "test_a_line_that_a_crash_cut_off_anywhere_loses_only_itself",
         ONION + "test_http_restart.py::test_a_file_that_a_crash_tore_does_not_stop_the_start",
     ),
-    27: row("each look-up read the whole file", RESULTS + "test_a_look_up_reads_one_line_of_twenty_megabytes"),
+    27: row("each look-up read the whole file", FILE + "test_a_look_up_reads_one_line_of_twenty_megabytes"),
     28: row(
         "a record on the way lost its prompt and its beginning",
         RESULTS + "test_while_it_runs_it_is_running_and_while_it_asks_it_waits",
