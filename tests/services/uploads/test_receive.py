@@ -274,6 +274,12 @@ def test_a_folder_elsewhere_is_no_setting(folder: str) -> None:
         UploadSettings(folder=folder)
 
 
+@pytest.mark.parametrize("number", [-1, 257])
+def test_no_more_files_are_allowed_than_are_ever_read(number: int) -> None:
+    with pytest.raises(ValueError, match=r"uploads\.max_files_per_request"):
+        UploadSettings(max_files_per_request=number)
+
+
 @pytest.mark.parametrize("length", [0, 221])
 def test_a_name_must_fit_a_disk(length: int) -> None:
     with pytest.raises(ValueError, match=r"uploads\.name_bytes"):

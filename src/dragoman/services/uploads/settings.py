@@ -6,6 +6,8 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from .elements import MOST
+
 
 class UploadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a prompt may bring along, and where its files go."""
@@ -27,6 +29,8 @@ class UploadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in self.folder:
             raise ValueError(f"uploads.folder: {self.folder!r} is no folder below that of a session")
 
+        if not 0 <= self.max_files_per_request <= MOST:
+            raise ValueError(f"uploads.max_files_per_request: {self.max_files_per_request} is not between 0 and {MOST}")
         if not 1 <= self.name_bytes <= 220:
             raise ValueError(f"uploads.name_bytes: {self.name_bytes} is not between 1 and 220")
 
