@@ -52,16 +52,19 @@ WINDOW = 128_000
 
 
 class Stage:
-    """Lets the model's calls begin and ``slow`` return: each one once as often as was allowed. ``free`` lets all."""
+    """Lets the model's calls begin (``step``) and end (``answer``), and ``slow`` return, as often as was allowed.
+
+    While it is ``free``, all of them may.
+    """
 
     def __init__(self, *, free: bool = True) -> None:
         self.free = free
-        self._allowed = {"step": 0, "slow": 0}
-        self._used = {"step": 0, "slow": 0}
+        self._allowed = dict.fromkeys(("step", "answer", "slow"), 0)
+        self._used = dict.fromkeys(("step", "answer", "slow"), 0)
         self._news = asyncio.Condition()
 
     async def allow(self, what: str) -> None:
-        """One more ``step`` may begin, or ``slow`` return."""
+        """One more of these may happen."""
         async with self._news:
             self._allowed[what] += 1
             self._news.notify_all()
@@ -172,6 +175,7 @@ class Run:
         turn, self._steps = self._turn.turn, self._steps + 1
         self._turn.record(StepStarted(turn=turn, step=self._steps, provider="fake", model=MODEL))
         await self._turn.recorded()
+        await self._ways.stage.wait("answer")
         done = len(self._seen.results)
         if "boom" in self._seen.prompt and (done or "slowboom" not in self._seen.prompt):
             problem = Problem(code="provider_failed", message="llm exploded")

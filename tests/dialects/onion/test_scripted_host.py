@@ -71,6 +71,7 @@ async def test_a_call_waits_for_the_stage(make: Make) -> None:
     session = await make(FakeHostFactory(stage))
     await session.submit(LOCAL, "slow .5", via="test", when_busy="steer")
     await stage.allow("step")
+    await stage.allow("answer")
     await _until(session, lambda facts: any(isinstance(fact, ToolCalled) for fact in facts))
     await session.submit(LOCAL, "also do this", via="test", when_busy="steer")
     assert not any(isinstance(fact, ToolEnded) for fact in await _facts(session))

@@ -16,6 +16,9 @@ from .recording import Answered, Asked, Entry, Frame, Received, Sent, sockets
 
 TIME, DURATION = "<time>", "<duration>"
 
+ANY_SESSION = "<any session>"
+"""Where a client names an event: not every message says of which session."""
+
 NO_EVENTS = frozenset(
     {"CONNECTED", "OUTPUT", "PING", "ERROR", "SESSION_STATUS", "ONBOARD_REQUIRED", "ONBOARD_SUCCESS", "ADMIN_RESULT"}
 )
@@ -52,6 +55,7 @@ class Names:
         for frame in _in_order(entries):
             self._learn(frame, str(frame.get("session_id")))
         self._pattern = re.compile("|".join(map(re.escape, self._sessions)))
+        self._anywhere = {(ANY_SESSION, one): name for (_, one), name in self._ids.items()}
         events = {name: one for (_, one), name in self._ids.items()}
         self.given = {**events, **{name: one for one, name in self._sessions.items()}}
         """Each name's id."""
@@ -73,7 +77,7 @@ class Names:
             case Received(_, frame):
                 return replace(entry, frame=self._value(frame, "", measured=True))
             case Sent(_, dict(message)):
-                return replace(entry, message=self._value(message, "", measured=False))
+                return replace(entry, message=self._value(message, ANY_SESSION, measured=False))
             case Asked():
                 body = self._value(entry.body, "", measured=False)
                 return replace(entry, path=self._text(entry.path), body=body)
@@ -84,12 +88,14 @@ class Names:
     def _value(self, value: Any, session: str, *, measured: bool) -> Any:
         """A copy with the names; times and durations only where the server said them (``measured``)."""
         if isinstance(value, str):
-            return self._ids.get((session, value)) or self._text(value)
+            known = self._anywhere if session == ANY_SESSION else self._ids
+            return known.get((session, value)) or self._text(value)
         if isinstance(value, list):
             return [self._value(item, session, measured=measured) for item in value]
         if not isinstance(value, dict):
             return value
-        session = str(value.get("session_id", session))
+        if session != ANY_SESSION:
+            session = str(value.get("session_id", session))
         made = {key: self._value(item, session, measured=measured) for key, item in value.items()}
         if isinstance(made.get("arguments"), str):
             made["arguments"] = _spelled(made["arguments"])

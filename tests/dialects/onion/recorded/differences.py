@@ -43,7 +43,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("an interjection is not framed", "seed: INPUT; spec 6: run semantics", shapes.plain_interjections),
     Difference("prompts are told as they were typed", "spec 15 #30; spec 7: chat_items", turns.typed),
     Difference("everybody hears of a failed turn", "spec 15 #2", turns.error_for_all),
-    Difference("a failed model call ends", "spec 6: llm_result; docs", turns.failed_calls_end),
+    Difference("a failed model call ends", "spec 6: llm_result, which pairs its llm_call", turns.failed_calls_end),
     Difference("a session goes on after an error", "spec 15 #1, #39", turns.goes_on),
     Difference("one copy for each socket", "spec 15 #34", turns.one_forwarder),
     Difference("only its answer answers a question", "spec 9; spec 15 #35", turns.only_its_answer),
@@ -72,7 +72,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("every file has a name", "spec 8", sessions.names_of_files),
     Difference("files of interjections are kept", "spec 15 #3; spec 6", sessions.files_of_interjections),
     Difference("unsigned requests, too", "seed: Trust Level; spec 14.11", sessions.unsigned_requests),
-    Difference("no socket, not found", "docs/architecture.md", sessions.other_paths),
+    Difference("no socket, not found", "spec 3: refused before it is accepted", sessions.other_paths),
     Difference("a session says its mode", "spec 7; spec 14.2", shapes.with_mode),
     Difference("HTTP as it is here", "invariant 11", sessions.http_as_it_is_here),
 )

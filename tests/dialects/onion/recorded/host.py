@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -47,22 +46,22 @@ default: {default}
 
 
 class RecordedClock:
-    """Time runs from when a recording began; it can be put forward, never back."""
+    """It is as late as the recording is: a slow machine makes nothing late that was in time."""
 
     def __init__(self, began: float) -> None:
         self._began = began
-        self._ahead = -time.monotonic()
+        self._at = 0.0
 
     def monotonic(self) -> float:
         """Seconds since the recording began."""
-        return time.monotonic() + self._ahead
+        return self._at
 
     def now(self) -> int:
-        return round((self._began + self.monotonic()) * 1000)
+        return round((self._began + self._at) * 1000)
 
     def reach(self, at: float) -> None:
         """It is at least so many seconds later than the beginning."""
-        self._ahead += max(0.0, at - self.monotonic())
+        self._at = max(self._at, at)
 
 
 class RecordedHost:
@@ -148,7 +147,7 @@ def trust_settings(name: str) -> TrustSettings:
 
 
 def _policy(name: str) -> str:
-    if not name.startswith("careful"):
+    if "careful" not in name:
         return "strict" if name == "strict" else "open"
     # What the original came with (ours comes without a code), and a file that somebody wrote.
     written = name.startswith("careful_code_") and name != "careful_code_in_connect"

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from dragoman.services.identity import Identity
 from tests.dialects.onion.scripted_host import Stage
 
 from .canonical import Names
@@ -39,6 +40,9 @@ LIMIT = 20.0
 PROBE = {"type": "SESSION_STATUS", "session": {"session_id": "is anything left?"}}
 ANSWER = {"type": "SESSION_STATUS", "session_id": "is anything left?", "status": "not_found"}
 """Asked where the recorded client waited in vain, or went: what is said before the answer has come by then."""
+
+KEYS = {identity.address: identity for identity in (Identity.from_seed(bytes([seed]) * 32) for seed in range(1, 14))}
+"""Keys of the recorded clients, by their addresses; those of clients that made one themselves are not known."""
 
 _HEADERS = ("content-type", "access-control-allow-origin")
 
@@ -113,6 +117,8 @@ class Player:
         if frame["type"] == "llm_call":
             early, self._early = self._early, False
             return None if early else "step"
+        if frame["type"] == "llm_result":
+            return "answer"
         slow = frame["type"] == "tool_result" and frame.get("name") == "slow" and frame.get("status") == "success"
         return "slow" if slow else None
 
@@ -156,8 +162,9 @@ class Player:
             case Sent(conn):
                 await self._send(conn, entry, then)
             case Left(conn):
-                await self._drained(conn)
-                await self._proved(conn)
+                if not isinstance(self.entries[-1], Sent):  # else it left in the same moment, and heard no more
+                    await self._drained(conn)
+                    await self._proved(conn)
                 await self._add(Left(conn))
                 await self._leave(conn)
             case Quiet():
@@ -185,7 +192,7 @@ class Player:
             return refusal.response.status_code
 
     async def _send(self, conn: str, entry: Sent, then: Sequence[Entry]) -> None:
-        message = self._ours(entry.message)
+        message = _signed(self._ours(entry.message), entry.message)
         if entry.kind == "CONNECT" and _status(conn, then) == "connected":
             await self._let_end()
         if entry.kind.endswith("_RESPONSE"):
@@ -280,6 +287,17 @@ class Player:
             and "session" in entry.frame
         ]
         return told[at]
+
+
+def _signed(message: Any, was: Any) -> Any:
+    """A message with our ids, signed anew where they are in what was signed."""
+    if (
+        not isinstance(message, dict)
+        or not isinstance(message.get("payload"), dict)
+        or message["payload"] == was["payload"]
+    ):
+        return message
+    return {**message, "signature": KEYS[message["from"]].sign(message["payload"])}
 
 
 def _whole(value: Any) -> Any:

@@ -155,6 +155,8 @@ class _Reader:
         tag = str(line.get("conn") or "")
         frame: Any = line.get("frame")
         match line["dir"]:
+            case "http":
+                return None
             case "open":
                 self._count += 1
                 self._last = self._names[tag] = f"socket {self._count}"
@@ -223,16 +225,24 @@ def _whole(stamp: int, entries: Sequence[Entry]) -> int:
 
 
 def _given_back(entries: list[Entry]) -> list[Entry]:
-    """Where a client gave back the session that it was told, which one that was: the socket, and the how-manieth."""
+    """Where a client gave back the session that it was told, which one that was: the socket, and the how-manieth.
+
+    One that it had from the middle of a turn (by ``session_sync``) stands for the last one from before that turn.
+    """
     told: dict[str, list[str | int]] = {}
+    last: dict[str, list[str | int]] = {}
     counts: dict[str, int] = {}
     made: list[Entry] = []
     for entry in entries:
         if isinstance(entry, Received) and entry.frame["type"] in MERGING and "session" in entry.frame:
-            told[json.dumps(entry.frame["session"])] = [entry.conn, counts.get(entry.conn, 0)]
+            place: list[str | int] = [entry.conn, counts.get(entry.conn, 0)]
+            told[json.dumps(entry.frame["session"])] = last[entry.frame["session_id"]] = place
             counts[entry.conn] = counts.get(entry.conn, 0) + 1
         elif isinstance(entry, Sent) and isinstance(entry.message, dict):
-            known = told.get(json.dumps(entry.message.get("session")))
+            session = entry.message.get("session")
+            known = told.get(json.dumps(session))
+            if known is None and isinstance(session, dict) and session.get("trace"):
+                known = last[session["session_id"]]
             if known is not None:
                 entry = replace(entry, message={**entry.message, "session": {"<given back>": known}})  # noqa: PLW2901
         made.append(entry)
@@ -243,12 +253,25 @@ def _as_said(entries: list[Entry], began: float) -> list[Entry]:
     """A client that did not read for a while was told things before it sent something, although it heard them after."""
     made: list[Entry] = []
     for entry in entries:
-        at = len(made)
-        if isinstance(entry, Received) and "ts" in entry.frame:
-            while at and _later(made[at - 1], entry, began):
-                at -= 1
+        at = _place(made, entry, began) if isinstance(entry, Received) and "ts" in entry.frame else len(made)
         made.insert(at, entry)
     return made
+
+
+def _place(made: list[Entry], told: Received, began: float) -> int:
+    """Before what was sent only after this was said, on the same socket; what answers that stays behind it."""
+    place = at = len(made)
+    while at and (_answers(made[at - 1], told.conn) or _later(made[at - 1], told, began)):
+        at -= 1
+        if isinstance(made[at], Sent):
+            place = at
+    return place
+
+
+def _answers(before: Entry, conn: str) -> bool:
+    return (
+        isinstance(before, Received) and before.conn == conn and before.frame["type"] in ("ERROR", "RUNTIME_INPUT_ACK")
+    )
 
 
 def _later(before: Entry, told: Received, began: float) -> bool:

@@ -35,6 +35,11 @@ def reduced(entry: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+def _is_ping(entry: dict[str, Any]) -> bool:
+    """Real clients took longer than half a minute now and then."""
+    return isinstance(entry["frame"], dict) and entry["frame"].get("type") in ("PING", "PONG")
+
+
 def _without_permissions(value: Any) -> Any:
     """A copy in which what is permitted is an empty object."""
     if isinstance(value, list):
@@ -47,10 +52,14 @@ def _without_permissions(value: Any) -> Any:
 def main(source: Path) -> None:
     """Every scenario of a folder, and what its hosts said on their consoles of sockets and messages."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in sorted(source.glob("*.jsonl")):
+    for path in sorted((*source.glob("*.jsonl"), *source.glob("clients/*.jsonl"))):
         full = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
+        client = path.parent != source
+        if client:
+            full = [entry for entry in full if entry["dir"] != "http" and not _is_ping(entry)]
         lines = [json.dumps(reduced(entry), ensure_ascii=False) for entry in full]
-        (FOLDER / path.name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        name = f"client_{path.name}" if client else path.name
+        (FOLDER / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     for path in sorted(source.glob("console-*.txt")):
         said = [line for line in path.read_text("utf-8").split("\n") if of_seed(line)]
         (FOLDER / path.name).write_text("".join(f"{line}\n" for line in said), encoding="utf-8")

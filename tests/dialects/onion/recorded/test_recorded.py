@@ -19,7 +19,7 @@ from .showing import side_by_side
 MOST = 45
 """Differences that there may be."""
 
-ANYTHINGS = 100
+ANYTHINGS = 130
 """Fields that may be whatever they are, in all conversations together."""
 
 MAY_CHANGE = frozenset(("CONNECT", "APPROVAL_RESPONSE"))

@@ -68,14 +68,28 @@ def one_forwarder(name: str, entries: list[Entry]) -> list[Entry]:
 
 def only_its_answer(name: str, entries: list[Entry]) -> list[Entry]:
     """A question is answered by its own sort of message only, and once: a second answer is for nothing."""
-    if name != "disconnect_while_waiting_answer_old_socket":
-        return entries
-    answers = [at for at, entry in enumerate(entries) if isinstance(entry, Sent) and entry.kind == "ASK_USER_RESPONSE"]
-    second = answers[1]
     late: Frame = {**error(), "code": "STALE_ANSWER", "reason": ANYTHING}
-    made = [*entries[: second + 1], Received("socket 2", late), *entries[second + 1 :]]
+    made: list[Entry] = []
+    asked = False
+    for entry in entries:
+        made.append(entry)
+        if isinstance(entry, Received) and entry.frame["type"] in ("ask_user", "tool_result"):
+            asked = entry.frame["type"] == "ask_user"
+        elif isinstance(entry, Sent) and entry.kind == "ASK_USER_RESPONSE" and _is_let_in(made, entry.conn):
+            if not asked:
+                made.append(Received(entry.conn, late, entry.at))
+            asked = False
+    if name != "disconnect_while_waiting_answer_old_socket":
+        return made
     changed: list[Frame] = [_mode_changed("plan", Talk(made, "socket 2").session, "user")]
     return answered_by(made, lambda sent: sent.kind == "mode_change", lambda sent, had: changed)
+
+
+def _is_let_in(entries: list[Entry], conn: str) -> bool:
+    """Whether somebody was let in on this socket."""
+    return any(
+        isinstance(entry, Received) and entry.conn == conn and entry.frame["type"] == "CONNECTED" for entry in entries
+    )
 
 
 def mode_at_once(name: str, entries: list[Entry]) -> list[Entry]:
