@@ -200,6 +200,7 @@ class Server:
             host=host,
             loopback=is_loopback(self.settings.server.host),
             clock=self.registry.clock,
+            has_token=self.settings.server.token is not None,
         )
 
     @property

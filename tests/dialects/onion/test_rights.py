@@ -102,3 +102,22 @@ async def test_who_may_only_write_answers_questions(reserved: Onion) -> None:
         alice.say("ASK_USER_RESPONSE", answer="b")
         assert (await alice.next("tool_result"))["result"] == "b"
         await alice.next("OUTPUT")
+
+
+async def test_where_there_is_a_token_it_takes_that_or_a_signature(make_server: MakeServer) -> None:
+    served = await make_server(env={"DRAGOMAN_TOKEN": "hunter2hunter2"})
+    async with served.talk() as talk:
+        talk.say("CONNECT")
+        refused = "forbidden: this server wants its token, or a signature"
+        assert (await talk.next("ERROR"))["message"] == refused
+        await talk.connect(key=ALICE)
+        talk.input(ASKS)
+        await talk.next("tool_call")
+        await talk.status()
+        assert not of(talk.frames, "approval_needed")  # being on this machine is no right here
+        talk.say("INTERRUPT")
+        await talk.next("OUTPUT")
+    async with served.talk(f"{served.url}?token=hunter2hunter2") as holder:
+        await holder.connect()
+        assert (await holder.turn(script("say mine")))[-1]["result"] == "mine"
+    assert "hunter2" not in served.log.read_text()

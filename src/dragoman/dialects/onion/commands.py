@@ -80,6 +80,8 @@ class Commands:
     # Who it is
 
     async def _connect(self, message: asked.Connect) -> None:
+        if self._link.gone:
+            return  # nobody is there to be shown anything
         trust = self._dialect.trust
         caller = trust.verify(message.signed, loopback=self._link.loopback, token=self._link.token)
         if caller.identity is not None:

@@ -85,9 +85,10 @@ class Call:
         self.host = host
         self.request = request
         self.peer = request.client.host if request.client is not None else ""
-        self.loopback = is_loopback(self.peer)
         self._given = self._given_token()
         self.token = self._given is not None and host.token is not None and host.token(self._given)
+        # Being on this machine means nothing where a token is asked of everybody (design: Trust).
+        self.loopback = is_loopback(self.peer) and (host.token is None or self.token)
 
     @property
     def headers(self) -> Headers:

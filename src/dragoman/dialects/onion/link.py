@@ -59,9 +59,9 @@ class OnionLink:
     joins = False
     """Every message is a frame of its own: a pause would only delay it."""
 
-    def __init__(self, dialect: OnionDialect, upgrade: Upgrade, wire_: Wire, *, token: bool) -> None:
+    def __init__(self, dialect: OnionDialect, upgrade: Upgrade, wire_: Wire, *, loopback: bool, token: bool) -> None:
         self.peer = upgrade.peer
-        self.loopback = upgrade.loopback
+        self.loopback = loopback
         self.token = token
         self.shown: Shown | None = None
         self.binding = Binding()

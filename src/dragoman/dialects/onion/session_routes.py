@@ -59,7 +59,7 @@ def _owner(call: Call) -> Caller:
         caller = Caller(None, loopback=call.loopback, token=call.token)
         if not call.token:
             caller = trust.verify(signed, loopback=call.loopback, token=False)
-            if not (caller.loopback and trust.name == OPEN and call.host.token is None):
+            if not (caller.loopback and trust.name == OPEN):
                 raise Refused(UNSIGNED)
         return caller
     caller = call.verified(signed)

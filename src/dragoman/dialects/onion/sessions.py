@@ -122,15 +122,18 @@ class Sessions:
     def entered(self, view: SessionView) -> None:
         """A link shows this session."""
         view.links += 1
-        self._lives[view.session.id].using += 1
-        self.touched(view.session)
+        now = self._registry.clock.monotonic()
+        # It may have been let go again since it was joined, to make room for others.
+        life = self._lives.setdefault(view.session.id, _Life(view, set(), now))
+        life.using += 1
+        life.touched = now
 
     def left(self, view: SessionView) -> None:
         """A link shows it no more; the clock of its idle time begins."""
         view.links -= 1
         life = self._lives[view.session.id]
         life.using -= 1
-        self.touched(view.session)
+        life.touched = self._registry.clock.monotonic()
 
     def view(self, session: Session) -> SessionView:
         """How the session looks to clients; ``catch_up`` before it is used."""

@@ -32,13 +32,16 @@ log = logging.getLogger("dragoman.trust")
 DENIED = "forbidden: Denied by fast rules"
 """The original's words for whoever is blocked, or whom no rule lets in."""
 
+TOKEN_OR_SIGNATURE = "forbidden: this server wants its token, or a signature"
+
 UNKNOWN = "forbidden: only callers that the owner of this server has added are let in"
 
 _NOTHING = msgspec.Raw()
 
 
 class Trust:
-    """Decides for one server. ``folder`` has the lists; ``loopback`` is whether the server listens there only.
+    """Decides for one server. ``folder`` has the lists; ``loopback`` is whether the server listens there only,
+    ``has_token`` whether it has a token of its own.
 
     Raises ``PolicyProblem`` for a policy that cannot be used, and then no server should start. ``environment`` is where
     a policy's ``$NAMES`` are read, once.
@@ -53,10 +56,12 @@ class Trust:
         loopback: bool,
         clock: Clock,
         payments: PaymentVerifier | None = None,
+        has_token: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         environment = os.environ if environment is None else environment
         self._settings = settings
+        self._has_token = has_token
         self._host = host.address
         self._clock = clock
         self._policy = policy_of(settings.policy, environment, loopback=loopback, most=settings.policy_bytes)
@@ -100,9 +105,12 @@ class Trust:
         Each megabyte takes 20 ms, of a wrong signature 100; this may run in a thread.
 
         Nobody, where neither payload nor signature is given: under strict, and with ``require_signature``, that is
-        refused. A signature that is given is checked under every policy, and must be right. Raises ``Refused``.
+        refused, and so it is where the server has a token, but for who shows it. A signature that is given is checked
+        under every policy, and must be right. Raises ``Refused``.
         """
         if envelope.is_unsigned(signed):
+            if self._has_token and not token:
+                raise Refused(TOKEN_OR_SIGNATURE)
             if self._settings.require_signature or self._policy.name == "strict":
                 raise Refused(envelope.UNSIGNED)
             return Caller(None, loopback=loopback, token=token)
