@@ -117,11 +117,16 @@ async def test_reports_say_how_much_the_model_takes(tmp_path: Path) -> None:
     for known, window in ((90_000, 90_000), (None, QUICK.context.window)):
         async with native_hub(tmp_path, window=known) as hub:
             facts = await hub.turn(await hub.session(), script(f"call spawnAgent {task}", "say ok"))
-        assert [(it.step, it.context_window) for it in of(facts, UsageReported)] == [
-            (None, None),
-            (1, window),
-            (2, window),
-        ]
+        told = [(it.step, it.context_window) for it in of(facts, UsageReported)]
+        assert sorted(told, key=str) == [(1, window), (2, window), (None, None)]
+
+
+async def test_what_an_answer_cost_is_told_before_its_tools_are_done(hub: NativeHub) -> None:
+    session = await hub.session(mode="all")
+    facts = await hub.turn(session, script('call bash {"command": "sleep 0.2"}\nusage 100 20', "say ok"))
+    kinds = [type(fact) for fact in facts]
+    assert kinds.index(UsageReported) < kinds.index(ToolEnded) < kinds.index(StepEnded)
+    assert of(facts, UsageReported)[0].answered
 
 
 async def test_parallel_calls_run_at_once_and_keep_their_order_for_the_model(

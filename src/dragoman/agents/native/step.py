@@ -111,6 +111,8 @@ class StepRunner:
             async with asyncio.TaskGroup() as self._tools:
                 failure = await self._stream(reached, request)
                 self._batch.complete()
+                if failure is None:
+                    await self._spent(request, reached.window)
                 if failure is not None:
                     self._stop_tools()
                 elif self._client_calls and self._calls.broken_off:
@@ -124,7 +126,7 @@ class StepRunner:
         if failure is not None:
             self._failed(failure)
             raise failure
-        await self._ended(request, reached.window)
+        self._ended()
         return self._answer
 
     async def _stream(self, reached: Reached, request: ModelRequest) -> ProviderFailed | None:
@@ -291,19 +293,28 @@ class StepRunner:
 
     # Its end
 
-    async def _ended(self, request: ModelRequest, window: int) -> None:
-        turn, answer = self._turn.turn, self._answer
-        usage = await self._meter.measure(request, answer)
+    async def _spent(self, request: ModelRequest, window: int) -> None:
+        """The model has said all of its answer, and what that cost; its tools may run on."""
+        turn = self._turn.turn
+        usage = await self._meter.measure(request, self._answer)
         self.conversation_tokens = usage.conversation_tokens or 0
-        name = f"{turn}:{self._number}"
         self._turn.record(
-            msgspec.structs.replace(usage, message=name, turn=turn, step=self._number, context_window=window)
+            msgspec.structs.replace(
+                usage,
+                message=f"{turn}:{self._number}",
+                turn=turn,
+                step=self._number,
+                context_window=window,
+                answered=True,
+            )
         )
-        finished = answer.finished
+
+    def _ended(self) -> None:
+        finished = self._answer.finished
         assert finished is not None, "a stream ends with Finished"
         self._turn.record(
             StepEnded(
-                turn=turn,
+                turn=self._turn.turn,
                 step=self._number,
                 finish_reason=finished.reason,
                 raw_finish_reason=finished.raw_reason,

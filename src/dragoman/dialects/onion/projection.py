@@ -195,26 +195,32 @@ class Projection:
         call = wire.LlmCall(id=step.id, ts=_seconds(event), model=step.model, iteration=fact.step)
         return [_said(call, traced=True)]
 
-    def _usage(self, event: Event, fact: UsageReported) -> list[Said]:  # noqa: ARG002
-        step = self._steps.get(fact.step or self._step)
-        if step is not None:
-            step.usage = fact
-        return []
+    def _usage(self, event: Event, fact: UsageReported) -> list[Said]:
+        number = fact.step or self._step
+        step = self._steps.get(number)
+        if step is None:
+            return []
+        step.usage = fact
+        return self._llm_result(event, number, "success") if fact.answered else []
 
     def _step_ended(self, event: Event, fact: StepEnded) -> list[Said]:
-        step = self._steps.pop(fact.step, None)
+        return self._llm_result(event, fact.step, "success" if fact.problem is None else "error")
+
+    def _llm_result(self, event: Event, number: int, status: str) -> list[Said]:
+        """Once a step: when the model's answer is whole, or else when the step ends."""
+        step = self._steps.pop(number, None)
         if step is None:
             return []
         result = wire.LlmResult(
             id=step.id,
             ts=_seconds(event),
             model=(step.usage.model if step.usage is not None else None) or step.model,
-            iteration=fact.step,
+            iteration=number,
             duration_ms=float(event.at - step.at),
             tool_calls_count=max(step.calls, step.announced),
             usage=_usage(step.usage),
             context_percent=_context_percent(step.usage),
-            status="success" if fact.problem is None else "error",
+            status=status,
         )
         return [_said(result, traced=True, second=True)]
 

@@ -112,6 +112,7 @@ class UsageReported(Fact, frozen=True, tag="usage.reported"):
 
     ``output_tokens`` includes ``reasoning_tokens``; ``input_tokens`` what was read from the provider's cache
     (``cached_tokens``) and what was written to it. ``context_window`` is what the conversation may grow to.
+    ``answered`` says that the model's answer of that step is whole: what is left of the step are its tools.
     """
 
     message: str
@@ -127,6 +128,7 @@ class UsageReported(Fact, frozen=True, tag="usage.reported"):
     context_window: int | None = None
     cost_usd: float | None = None
     estimated: bool = False
+    answered: bool = False
 
 
 class Compacted(Fact, frozen=True, tag="context.compacted"):

@@ -32,7 +32,7 @@ log = logging.getLogger("dragoman.trust")
 DENIED = "forbidden: Denied by fast rules"
 """The original's words for whoever is blocked, or whom no rule lets in."""
 
-TOKEN_OR_SIGNATURE = "forbidden: this server wants its token, or a signature"
+SHOW_OR_SIGN = "forbidden: this server wants its token, or a signature"
 
 UNKNOWN = "forbidden: only callers that the owner of this server has added are let in"
 
@@ -110,7 +110,7 @@ class Trust:
         """
         if envelope.is_unsigned(signed):
             if self._has_token and not token:
-                raise Refused(TOKEN_OR_SIGNATURE)
+                raise Refused(SHOW_OR_SIGN)
             if self._settings.require_signature or self._policy.name == "strict":
                 raise Refused(envelope.UNSIGNED)
             return Caller(None, loopback=loopback, token=token)

@@ -82,13 +82,21 @@ class _Step:
         self.said: list[Line] = []
         self.calls: dict[str, list[Line]] = {}
         self.rest: list[Line] = []
+        self.spent: list[Line] = []
+        """What its own model call cost: told when that is over, whatever its tools are at by then."""
         self.raw = False
 
     def lines(self) -> list[Line]:
         calls = [line for lines in sorted(self.calls.values(), key=_place) for line in lines]
         raw = [{"what": "raw"}] if self.raw else []
         parts = [part for part in self.parts.values() if not is_empty_text(part)]
-        return [*self.head, *raw, *parts, *self.said, *calls, *self.rest]
+        ends = [line["what"] for line in self.rest].index("step-ended") if self.ended else len(self.rest)
+        rest = [*self.rest[:ends], *self.spent, *self.rest[ends:]]
+        return [*self.head, *raw, *parts, *self.said, *calls, *rest]
+
+    @property
+    def ended(self) -> bool:
+        return any(line["what"] == "step-ended" for line in self.rest)
 
 
 def _place(lines: Sequence[Line]) -> list[int]:
@@ -142,6 +150,9 @@ class _Writer:
             assert fact.call is not None
             self._call_of[fact.decision if isinstance(fact, DecisionOpened) else fact.subagent] = fact.call
         owner = self._owner(fact)
+        if isinstance(fact, UsageReported) and fact.answered:
+            self._step.spent.append(line)
+            return
         (self._step.rest if owner is None else self._calls(owner)).append(line)
 
     def _owner(self, fact: AnyFact) -> str | None:
