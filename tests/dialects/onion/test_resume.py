@@ -234,3 +234,20 @@ async def test_a_second_connect_on_a_socket_replaces_its_forwarder(served: Onion
         assert output["result"] == "What would you like me to do?"
         names = [json.dumps(frame) for frame in events(talk.frames)]
         assert len(names) == len(set(names))
+
+
+async def test_a_socket_whose_end_the_server_has_not_noticed_is_told_what_another_one_had(served: Onion) -> None:
+    """It has heard of the model's call and of nothing since; its twin has proved to know the result, and left."""
+    async with served.client(key=ALICE) as dead, served.client(dead.session_id, key=ALICE) as twin:
+        dead.input(script(f"pause 50\nsay one two three\n{READ}", "wait"))
+        call = await dead.next("llm_call")
+        dead.wire.pause()
+        result = await twin.next("llm_result")
+        await twin.status()
+        await twin.wire.close()
+        async with served.client(dead.session_id, key=ALICE, last_msg_id=call["id"]) as back:
+            again = await back.next("llm_result")
+            assert again["id"] == result["id"] == call["id"]
+            assert "".join(frame["content"] for frame in of(back.frames, "assistant_delta")) == "one two three"
+            back.say("INTERRUPT")
+            await back.next("OUTPUT")

@@ -24,7 +24,7 @@ from .commands import Commands
 from .errors import FAILED, GONE, refusal
 from .forwarder import Forwarder, Outgoing
 from .sessions import Joined
-from .view import Departed
+from .view import Reach
 
 if TYPE_CHECKING:
     from .dialect import OnionDialect
@@ -158,6 +158,7 @@ class OnionLink:
             return
         self._leave()
         self.shown = Shown(joined, forwarder)
+        joined.view.present[self] = self._reach
         self._dialect.sessions.entered(joined.view)
         self.say(connected)
 
@@ -210,15 +211,20 @@ class OnionLink:
 
     def _leave(self) -> None:
         """Nothing more of the session that was shown."""
-        shown, self.shown = self.shown, None
-        self._shows += 1
-        self._held, self.binding = None, Binding(self._shows)
-        if shown is not None:
-            view, cursor = shown.joined.view, shown.forwarder.cursor
-            view.departed.append(Departed(shown.joined.principal.id, cursor, self._proved))
-            shown.forwarder.close()
+        if self.shown is not None:
+            view = self.shown.joined.view
+            view.departed.append(view.present.pop(self)())
+            self.shown.forwarder.close()
             self._dialect.sessions.left(view)
+        self.shown, self._held = None, None
+        self._shows += 1
+        self.binding = Binding(self._shows)
         self._proved = 0
+
+    def _reach(self) -> Reach:
+        """How far the client is in the session that is shown."""
+        assert self.shown is not None
+        return Reach(self.shown.joined.principal.id, self.shown.forwarder.cursor, self._proved)
 
     @property
     def _proof(self) -> bytes:

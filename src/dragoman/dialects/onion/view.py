@@ -7,7 +7,7 @@ again from the log, by a projection of its own.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -74,8 +74,8 @@ class Place(NamedTuple):
     skip: int = 0
 
 
-class Departed(msgspec.Struct, frozen=True):
-    """A link that is gone: up to where it was shown the log, and up to where its client had proved to have got it."""
+class Reach(msgspec.Struct, frozen=True):
+    """How far a link got: up to where it was shown the log, and up to where its client has proved to have got it."""
 
     principal: str
     shown: int
@@ -98,7 +98,10 @@ class SessionView:
         """The failed turn that the console has a line of."""
         self.links = 0
         """How many show it now."""
-        self.departed: deque[Departed] = deque(maxlen=DEPARTED)
+        self.departed: deque[Reach] = deque(maxlen=DEPARTED)
+        """How far links got that are gone."""
+        self.present: dict[object, Callable[[], Reach]] = {}
+        """How far each link is that shows it now."""
         self._outcome: Outcome | None = None
         self._room = settings.view_bytes
         self._projection = Projection()
@@ -211,8 +214,8 @@ class SessionView:
     def resumes_at(self, event_id: str | None, principal: str) -> Place | None:
         """Where a client goes on that was shown the event with this id last; None when that is none of the newest turn.
 
-        Of two events with one id it may have got only the first. It has got the second one if every link of it that
-        broke since had proved that.
+        Of two events with one id it may have got only the first. It has got the second one if every link of it since
+        has proved that; one that is here still may be that whose end was not noticed yet.
         """
         last = self.last
         if event_id is None or last is None:
@@ -221,8 +224,9 @@ class SessionView:
         if seq is None or not last.began <= seq <= (last.ended or self.seq):
             return None
         second = self._seconds.get(event_id, seq)
-        broken = [link for link in self.departed if link.principal == principal and link.shown >= seq]
-        if second > seq and broken and all(link.proved >= second for link in broken):
+        every = [*self.departed, *(reach() for reach in self.present.values())]
+        its = [link for link in every if link.principal == principal and link.shown >= seq]
+        if second > seq and its and all(link.proved >= second for link in its):
             return Place(second)
         return Place(seq - 1, behind) if behind else Place(seq)
 
