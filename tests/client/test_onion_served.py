@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,20 @@ async def test_a_turn_with_a_tool_a_question_and_an_approval(served: Onion) -> N
             await client.run(script("dance"))
         assert {"ask_user", "approval_needed", "tool_result"} <= {frame["type"] for frame in hearing.frames}
         assert len(set(hearing.events())) == len(hearing.events())
+
+
+async def test_the_example_of_the_manual_runs(served: Onion, tmp_path: Path) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "client-onion.md").read_text()
+    example = tmp_path / "talk.py"
+    example.write_text(manual.partition("```python\n")[2].partition("```")[0])
+    asking = script(*calls(("bash", {"command": "touch by-the-manual.txt"}), ("ask", QUESTION)), "say They are gone.")
+    command = [sys.executable, str(example), served.url, asking]
+    made = await asyncio.to_thread(
+        subprocess.run, command, input="y\nMySQL\n", capture_output=True, text=True, timeout=20, check=False
+    )
+    assert made.stderr == ""
+    assert made.stdout.endswith("They are gone.\n")
+    assert (served.work / "by-the-manual.txt").exists()
 
 
 async def test_a_file_arrives(served: Onion) -> None:
