@@ -264,3 +264,21 @@ async def test_a_socket_whose_end_the_server_has_not_noticed_is_told_what_anothe
             assert "".join(frame["content"] for frame in of(back.frames, "assistant_delta")) == "one two three"
             back.say("INTERRUPT")
             await back.next("OUTPUT")
+
+
+async def test_connects_in_one_breath_are_each_told_the_turn_from_where_they_say(served: Onion) -> None:
+    """Whatever was on its way of the one before, behind the last CONNECTED comes what that one asked for."""
+    (served.work / "notes.txt").write_text("some notes\n")
+    async with served.client(key=ALICE) as witness, served.client(witness.session_id, key=ALICE) as talk:
+        begin = len(witness.frames)
+        witness.input(TURN)
+        asked = await talk.next("ask_user")
+        for last in (None, asked["id"], "nonsense", None):
+            named = {"session_id": talk.session_id, "last_msg_id": last}
+            talk.say("CONNECT", **named, **ALICE.signed())
+        await talk.until(lambda: len(of(talk.frames, "CONNECTED")) == 5, "five CONNECTED")
+        witness.say("ASK_USER_RESPONSE", request_id=asked["id"], answer="MySQL")
+        await talk.next("OUTPUT")
+        await witness.next("OUTPUT")
+        newest = max(place for place, frame in enumerate(talk.frames) if frame["type"] == "CONNECTED")
+        assert judge(Return(None, talk.frames[newest:]), witness.frames[begin:]) == "again"
