@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -170,3 +171,29 @@ async def test_who_is_refused_hears_why(make_server: MakeServer) -> None:
         await OnionClient(served.url, options=QUICK).start()
     with pytest.raises(Denied, match="forbidden"):
         await OnionClient(served.url, key=KEY, options=QUICK).start()
+
+
+@pytest.mark.slow
+async def test_a_prompt_is_one_turn_though_the_server_is_lost_before_it_answered(make_server: MakeServer) -> None:
+    """Invariant 3: it goes out again under its id, also to the next server."""
+    served = await make_server()
+    dice = random.Random(1)
+    async with Chopper(served.ready["port"]) as chopper:
+        url = chopper.url.replace("http", "ws").replace("/hub", "/onion/ws")
+        async with OnionClient(url, key=KEY, options=QUICK) as client, Hearing(client):
+            prompts = [script(f"pause 20\nsay number {number}") for number in range(6)]
+            for prompt in prompts:
+                running = asyncio.create_task(client.run(prompt))
+                await asyncio.sleep(dice.choice((0, 0.002, 0.005, 0.01, 0.03)))
+                served.kill()
+                await served.start()
+                chopper.target = served.ready["port"]
+                try:
+                    assert (await running).result.startswith("number")
+                except TurnFailed:
+                    assert not client.running
+            log = await served.whole_log(str(client.session_id))
+    facts = [event["fact"] for event in log]
+    submitted = [fact["prompt"] for fact in facts if fact["type"] == "prompt.submitted"]
+    assert [fact["text"] for fact in facts if fact["type"] == "prompt.submitted"] == prompts
+    assert [fact["prompt"] for fact in facts if fact["type"] == "turn.started"] == submitted
