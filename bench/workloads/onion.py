@@ -34,6 +34,9 @@ PAUSE = 0.05
 AGE = 21
 """The turn that is set beside the first one."""
 
+NEAR = 3
+"""So many turns at either end are taken together: single ones differ by more than their age."""
+
 HEAVIER = 1.05
 
 _SCRIPTED = '[dialects.onion]\nkind = "scripted"\n'
@@ -87,8 +90,8 @@ def _short(plan: Plan) -> Iterator[Row]:
         old: list[OnionTurn] = []
         for _ in range(plan.short_sessions):
             turns = _turns(ours)
-            young.append(turns[0])
-            old.append(turns[-1])
+            young += turns[:NEAR]
+            old += turns[-NEAR:]
     first = _ms([turn.first for turn in young + old])
     yield Row("first delta of a short turn, p50", "ms", median(first), runs=first)
     size, before = (median([turn.size for turn in turns]) for turns in (old, young))
