@@ -179,3 +179,28 @@ async def test_without_the_tolerance_what_was_cut_off_is_not_told(make_server: M
         assert talk.frames[0]["server_newer"] is True
         await talk.status()
         assert kinds(talk.frames) == ["CONNECTED", "SESSION_STATUS"]
+
+
+async def test_a_server_that_is_stopped_in_a_turn_tells_its_end_before_or_after(make_server: MakeServer) -> None:
+    served = await make_server()
+    async with served.client(key=ALICE) as talk:
+        session = talk.session_id
+        talk.input(script("deltas 5\nwait"))
+        await talk.next("assistant_delta", content="delta 4 ")
+        await asyncio.to_thread(served.stop)
+        await talk.wire.gone()
+        before = events(talk.frames)
+        errors = of(talk.frames, "ERROR")
+    await served.start()
+    async with served.client(session, key=ALICE, last_msg_id=before[-1]["id"]) as talk:
+        assert talk.frames[0]["status"] == "connected"
+        await talk.until(lambda: [*errors, *of(talk.frames, "ERROR")], "the ERROR")
+        await talk.status()
+        told = [*before, *events(talk.frames)]
+        names = [(frame["id"], frame["type"]) for frame in told]
+        assert len(names) == len(set(names))
+        assert names[: len(before)] == [(frame["id"], frame["type"]) for frame in before]
+        assert not of(talk.frames, "OUTPUT")
+        assert {frame["message"] for frame in [*errors, *of(talk.frames, "ERROR")]} == {RESTARTED}
+        frames = await talk.turn(script("say here again"))
+        assert frames[-1]["result"] == "here again"
