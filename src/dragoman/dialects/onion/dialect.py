@@ -123,6 +123,9 @@ class OnionDialect:
         # Being on this machine means nothing where a token is asked of everybody (design: Trust).
         near = upgrade.loopback and (self._token is None or holds)
         link = OnionLink(self, upgrade, wire_, loopback=near, token=holds)
+        if near or holds:
+            # CONNECT brings the whole conversation along, and that grows.
+            link.let_in()
         self._links.add(link)
         self.console.opened(upgrade.peer)
         return link

@@ -53,10 +53,10 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Bytes of the bodies of all of them, until what came along is stored."""
 
     message_limit: int = 144 * 1024 * 1024
-    """Bytes of a message of a link that is let in: ten files of 10 MB, as base64, fit."""
+    """Bytes of a message of a link that is let in, or is on this machine: ten files of 10 MB, as base64, fit."""
 
     stranger_message_limit: int = 1024 * 1024
-    """Bytes of a message of any other link."""
+    """Bytes of a message of any other link. Its CONNECT brings the session along that the last OUTPUT told it."""
 
     big_message: int = 256 * 1024
     """Bytes of a message from which on it is decoded in a thread."""
