@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -153,3 +154,19 @@ async def test_ten_files_of_ten_megabytes(stage: Stage, clients: Clients) -> Non
     kept = sorted((stage.host.work / ".co" / "uploads").glob("*_large-*.bin"))
     assert [path.stat().st_size for path in kept] == [len(data)] * 10
     assert kept[9].read_bytes() == data
+
+
+@pytest.mark.parametrize("kind", ["python-1.9.2", "npm-0.1.4"])
+async def test_a_conversation_of_megabytes_goes_on(kind: str, stage: Stage, clients: Clients) -> None:
+    """Each CONNECT brings the whole session object along, as the last OUTPUT gave it."""
+    person = await clients.meet(kind, stage.host)
+    (stage.host.work / "long.txt").write_text(("x" * 1500 + "\n") * 120)
+    for _ in range(5):
+        reading = Answer((use("read", {"filePath": "long.txt"}),))
+        assert await person.say(stage.prompt("Read it.", reading, say("Read."))) == {"text": "Read.", "done": True}
+    session = (await person.state())["session"]
+    assert len(json.dumps(session)) > 1_500_000
+    if isinstance(person, NpmPerson):
+        assert await person.call("reconnect", []) == {"text": "", "done": True}
+    assert await person.say(stage.prompt("And now?", say("Still here."))) == {"text": "Still here.", "done": True}
+    assert (await person.state())["session"]["turn"] == 6
