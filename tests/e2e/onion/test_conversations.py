@@ -12,7 +12,7 @@ from tests.agents.native.model_server.script import Answer, say, use
 
 from .conftest import EVERYBODY, Clients
 from .host import Stage
-from .people import NpmPerson, Person, data_url
+from .people import NpmPerson, Person, Raised, data_url
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
@@ -170,3 +170,16 @@ async def test_a_conversation_of_megabytes_goes_on(kind: str, stage: Stage, clie
         assert await person.call("reconnect", []) == {"text": "", "done": True}
     assert await person.say(stage.prompt("And now?", say("Still here."))) == {"text": "Still here.", "done": True}
     assert (await person.state())["session"]["turn"] == 6
+
+
+async def test_python_1_2_1_takes_no_frame_of_more_than_a_megabyte(stage: Stage, clients: Clients) -> None:
+    """Its own limit: the end of a turn with much output does not reach it, though the turn was completed."""
+    person = await clients.python("python-1.2.1", stage.host)
+    (stage.host.work / "much.txt").write_text(("x" * 1500 + "\n") * 120)
+    reading = Answer(tuple(use("read", {"filePath": "much.txt"}, id=f"call-{n}") for n in range(4)))
+    prompt = stage.prompt("Read it.", reading, say("Read."))
+    with pytest.raises(Raised, match="1009") as raised:
+        await person.say(prompt)
+    assert raised.value.kind == "ConnectionClosedError"
+    conversation = await stage.host.conversation(prompt)
+    assert await conversation.texts() == ["Read."]
