@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
@@ -12,7 +13,7 @@ from tests.agents.native.model_server.script import Answer, say, use
 
 from .conftest import EVERYBODY, Clients
 from .host import Stage
-from .people import NpmPerson, Person, Raised, data_url
+from .people import NpmPerson, Person, Raised, data_url, seed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
@@ -68,6 +69,17 @@ async def test_a_program_without_a_loop(kind: str, stage: Stage, clients: Client
     person = await clients.python(kind, stage.host)
     prompt = stage.prompt("Hello,", say("Hello there."))
     assert await person.say(prompt, method="input") == {"text": "Hello there.", "done": True}
+
+
+@pytest.mark.parametrize("kind", ["python-1.2.1", "python-1.9.2", "npm-0.1.4"])
+async def test_one_person_begins_several_conversations_in_one_second(kind: str, stage: Stage, clients: Clients) -> None:
+    """What they sign is the same to the byte, and yet no replay (spec row 40)."""
+    key = seed()
+    people = [await clients.meet(kind, stage.host, key=key) for _ in range(5)]
+    prompts = [stage.prompt(f"Number {n},", say(f"Hello, {n}.")) for n in range(5)]
+    answers = await asyncio.gather(*(it.say(prompt) for it, prompt in zip(people, prompts, strict=True)))
+    assert answers == [{"text": f"Hello, {n}.", "done": True} for n in range(5)]
+    assert len({(await it.state())["session"]["session_id"] for it in people}) == 5
 
 
 async def test_python_1_9_2_without_a_signature(stage: Stage, clients: Clients) -> None:
