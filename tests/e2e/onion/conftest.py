@@ -124,6 +124,13 @@ async def rooted(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def plain(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> AsyncIterator[Stage]:
+    """One as it is installed."""
+    async for it in _serve(Host(tmp_path_factory.mktemp("plain"), model, plain=True)):
+        yield it
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def gated(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> AsyncIterator[Stage]:
     """One with a trust gate."""
     async for it in _serve(Host(tmp_path_factory.mktemp("gated"), model, gate=True)):

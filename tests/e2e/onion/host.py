@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,17 @@ Let those in who have the code.
 
 
 class Host(Served):
-    """A server whose sessions work in ``work``. ``gate``: with a trust gate; ``root``: the dialect is at ``/``, too."""
+    """A server whose sessions work in ``work``. ``gate``: with a trust gate; ``root``: the dialect is at ``/``, too;
+    ``plain``: nobody has set anything, and it has no key of any model provider."""
 
-    def __init__(self, folder: Path, model: ModelServer, *, gate: bool = False, root: bool = False) -> None:
+    def __init__(
+        self, folder: Path, model: ModelServer, *, gate: bool = False, root: bool = False, plain: bool = False
+    ) -> None:
         self.model = model
         self.work, home = folder / "work", folder / "home"
         home.mkdir(parents=True)
         settings = folder / "config.toml"
-        text = CONFIG.format(url=model.base_url("openai-chat"))
+        text = "" if plain else CONFIG.format(url=model.base_url("openai-chat"))
         if gate:
             policy = folder / "policy.md"
             policy.write_text(POLICY)
@@ -60,8 +64,9 @@ class Host(Served):
         flags += ["--dialect", "onion"] if root else []
         env = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "XDG_STATE_HOME": str(home / ".state")}
         super().__init__(self.work, *flags, env=env)
-        # Where the clients are cached is no setting of the server's.
-        self._env = {name: value for name, value in self._env.items() if not name.startswith("DRAGOMAN_")}
+        # Where the clients are cached is no setting of the server's, and this machine's keys are nobody's business.
+        private = re.compile("DRAGOMAN_.*|.*_API_KEY")
+        self._env = {name: value for name, value in self._env.items() if not private.fullmatch(name)}
         self.log = folder / "log"
         self.lists = home / ".config" / "dragoman" / "trust"
         self._prefix = "" if root else "/onion"

@@ -82,6 +82,12 @@ async def test_one_person_begins_several_conversations_in_one_second(kind: str, 
     assert len({(await it.state())["session"]["session_id"] for it in people}) == 5
 
 
+@pytest.mark.parametrize("kind", EVERYBODY)
+async def test_a_server_that_nobody_has_set_up(kind: str, plain: Stage, clients: Clients) -> None:
+    answer = await (await clients.meet(kind, plain.host)).say("hello")
+    assert (answer["text"].startswith("[Offline demonstration"), answer["done"]) == (True, True)
+
+
 async def test_python_1_9_2_without_a_signature(stage: Stage, clients: Clients) -> None:
     await hold_two_turns(await clients.python("python-1.9.2", stage.host, unsigned=True), stage)
 

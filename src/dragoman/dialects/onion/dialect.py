@@ -12,7 +12,6 @@ from starlette.types import ASGIApp
 from dragoman.dialects.base import Refusal, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
 from dragoman.hub.errors import UnknownSession
-from dragoman.hub.events import Json
 from dragoman.hub.permissions import LOCAL, Principal
 from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
@@ -199,16 +198,10 @@ class OnionDialect:
         return Shown(Raw(named(outcome.session, wire_id)), outcome.ended.result)
 
     async def _make(self, principal: Principal) -> Session:
-        """A session in the server's folder. What its configuration says is left to that, so that it stays so."""
+        """A session in the server's folder. Who answers it is not ours to say: this protocol has no word for that."""
         if not self._makes_sessions:
             return await self._only()
-        settings: dict[str, Json] = {}
-        if self.settings.kind == "native":
-            config = await self._configs.read(self._folder)
-            if config.provider is None:
-                chosen = await self._providers.preferred(tuple(self._providers.auth_methods()))
-                settings = {"provider": chosen.provider, "model": chosen.model}
-        return await self.registry.create(principal, kind=self.settings.kind, cwd=str(self._folder), settings=settings)
+        return await self.registry.create(principal, kind=self.settings.kind, cwd=str(self._folder))
 
     async def _only(self) -> Session:
         """The session that there is."""
