@@ -39,7 +39,8 @@ from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
 from dragoman.hub.turns import TurnContext
 
-from .scripted_turn import TOOLS, Run, Stage, Ways
+from .scripted_stage import Stage, Ways
+from .scripted_turn import TOOLS, Run
 from .scripted_words import THOUGHT
 
 KIND = "fake-host"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from dragoman.hub.events import (
     Json,
     MessageAdded,
     Option,
+    PartDelta,
     PartEnded,
     PartStarted,
     Problem,
@@ -31,6 +31,7 @@ from dragoman.hub.events import (
 from dragoman.hub.events.tools import ToolStatus
 from dragoman.hub.turns import TurnContext, TurnFailed
 
+from .scripted_stage import Ways
 from .scripted_words import ASK_ANEW, NOT_WHILE_PLANNING, PLAN, PLANNING, SUMMARY, THOUGHT, first
 
 TOOLS = (
@@ -49,47 +50,6 @@ MODEL = "fake-llm"
 
 WINDOW = 128_000
 """Tokens that the model takes."""
-
-
-class Stage:
-    """Lets the model's calls begin (``step``) and end (``answer``), and ``slow`` return, as often as was allowed.
-
-    While it is ``free``, all of them may.
-    """
-
-    def __init__(self, *, free: bool = True) -> None:
-        self.free = free
-        self._allowed = dict.fromkeys(("step", "answer", "slow"), 0)
-        self._used = dict.fromkeys(("step", "answer", "slow"), 0)
-        self._news = asyncio.Condition()
-
-    async def allow(self, what: str) -> None:
-        """One more of these may happen."""
-        async with self._news:
-            self._allowed[what] += 1
-            self._news.notify_all()
-
-    async def set_free(self, free: bool) -> None:
-        """From now on nothing waits; or else only what was not allowed yet."""
-        async with self._news:
-            self.free = free
-            self._allowed = dict(self._used)
-            self._news.notify_all()
-
-    async def wait(self, what: str) -> None:
-        """Until it is allowed."""
-        async with self._news:
-            await self._news.wait_for(lambda: self.free or self._used[what] < self._allowed[what])
-            self._used[what] += 1
-
-
-@dataclass(frozen=True)
-class Ways:
-    """What all turns of a host have in common: see ``FakeHostFactory``."""
-
-    stage: Stage
-    folder: str
-    thinks: bool
 
 
 @dataclass
@@ -188,13 +148,21 @@ class Run:
             self._turn.record(PartEnded(turn=turn, part=call.call, kind="tool_input"))
         said = "" if calls else self._seen.echo()
         if said:
-            message = self._turn.session.ids()
-            self._turn.record(MessageAdded(message=message, role="assistant", text=said, turn=turn))
+            self._say(said)
         self._tell_usage(calls)
         if self._tokens > WINDOW * 0.9:
             self._compact()
         self.messages += 1
         return calls, said
+
+    def _say(self, text: str) -> None:
+        """In two pieces, and as a whole."""
+        turn, part = self._turn.turn, f"text-{self._steps}"
+        self._turn.record(PartStarted(turn=turn, part=part, kind="text"))
+        for piece in (text[:9], text[9:]):
+            self._turn.record(PartDelta(turn=turn, part=part, kind="text", text=piece))
+        self._turn.record(PartEnded(turn=turn, part=part, kind="text"))
+        self._turn.record(MessageAdded(message=self._turn.session.ids(), role="assistant", text=text, turn=turn))
 
     def _tell_usage(self, calls: list[_Call]) -> None:
         turn = self._turn.turn

@@ -65,9 +65,9 @@ class RecordedClock:
 
 
 class RecordedHost:
-    """One server for one scenario. ``folder`` is empty."""
+    """One server for one scenario. ``folder`` is empty, ``tolerate`` is what it says beyond the seed."""
 
-    def __init__(self, name: str, began: float, folder: Path) -> None:
+    def __init__(self, name: str, began: float, folder: Path, *, tolerate: tuple[str, ...] = ()) -> None:
         self.clock = RecordedClock(began)
         self.stage = Stage(free=False)
         self._work, data, lists = folder / "work", folder / "data", folder / "trust"
@@ -87,7 +87,7 @@ class RecordedHost:
         self.dialect = OnionDialect(
             self._registry,
             token=None,
-            settings=OnionSettings(kind=KIND, name="scripted", tolerate=(), ping_seconds=_ping(name)),
+            settings=OnionSettings(kind=KIND, name="scripted", tolerate=tolerate, ping_seconds=_ping(name)),
             trust=self._trust,
             uploads=UploadSettings(),
             providers=providers,

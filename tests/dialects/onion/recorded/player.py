@@ -9,7 +9,7 @@ import base64
 import contextlib
 import http.client
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -66,11 +66,16 @@ class Host(Protocol):
 
 
 class Player:
-    """One conversation. ``entries`` is what came of it, in the order of the clients."""
+    """One conversation. ``entries`` is what came of it, in the order of the clients.
 
-    def __init__(self, host: Host, *, limit: float = LIMIT) -> None:
+    Messages of the types ``beside`` are no part of it; they are in ``others``.
+    """
+
+    def __init__(self, host: Host, *, limit: float = LIMIT, beside: Collection[str] = ()) -> None:
         self._host = host
         self._limit = limit
+        self._beside = beside
+        self.others: list[Received] = []
         self._sockets: dict[str, ClientConnection] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._news = asyncio.Condition()
@@ -141,7 +146,11 @@ class Player:
             while True:
                 data = await socket.recv()
                 assert isinstance(data, str), "the server speaks in text frames"
-                await self._add(Received(conn, json.loads(data)))
+                heard = Received(conn, json.loads(data))
+                if heard.frame["type"] in self._beside:
+                    self.others.append(heard)
+                else:
+                    await self._add(heard)
         except ConnectionClosed:
             if conn not in self._closed:
                 await self._add(Broken(conn))
