@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dragoman.services.trust import Refused, Signed
-from tests.services.trust.kit import ALICE, HOST, NOW, Door, caller, raw, signed
+from tests.services.trust.kit import ALICE, BOB, HOST, NOW, Door, caller, raw, signed
 
 USED = r"^unauthorized: this CONNECT was already used$"
 FRAME = signed(ALICE, to=HOST.address)
@@ -145,3 +145,26 @@ def test_a_socket_is_not_kept(tmp_path: Path) -> None:
     del socket
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 100])
+def test_what_signed_something_else_signs_no_connect(tmp_path: Path, seconds: float) -> None:
+    door, socket = Door(tmp_path), Socket()
+    kinds = {"INPUT": ALICE, "ASK_USER_RESPONSE": BOB}
+    for kind, who in kinds.items():
+        frame = signed(who, to=HOST.address)
+        for _ in range(2):  # that is not refused when it comes again
+            door.trust.note_use(door.verify(frame), frame.signature, socket, kind)
+        door.later(seconds)
+        for other in (socket, Socket()):
+            with pytest.raises(Refused, match=USED):
+                connect(door, other, frame)
+
+
+@pytest.mark.parametrize("payload", [{"type": "INPUT"}, {"type": None}, {"method": "GET", "path": "/sessions"}], ids=range(3))
+def test_what_says_that_it_is_something_else_is_refused_the_first_time(tmp_path: Path, payload: dict[str, str]) -> None:
+    door = Door(tmp_path)
+    frame = signed(ALICE, timestamp=NOW, **payload)
+    with pytest.raises(Refused, match=r"^unauthorized: signed for another action$"):
+        door.trust.verify(frame, loopback=True, token=False, kind="CONNECT")
+    assert door.verify(frame).identity == ALICE.address  # over HTTP that is checked with the request

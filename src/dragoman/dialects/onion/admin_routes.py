@@ -54,7 +54,7 @@ async def change(call: Call) -> Response:
     """Promote, demote, block, unblock; ask for a level; make and unmake administrators."""
     call.allow(call.host.settings.stranger_message_limit)
     signed = await _signed(call)
-    caller = call.verified(signed)
+    caller = call.verified(signed, once=False)
     if caller.identity is None:
         raise Refused(UNSIGNED)
     kind, client = _wanted(call)

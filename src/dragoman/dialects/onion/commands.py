@@ -83,7 +83,7 @@ class Commands:
         if self._link.gone:
             return  # nobody is there to be shown anything
         trust = self._dialect.trust
-        caller = trust.verify(message.signed, loopback=self._link.loopback, token=self._link.token)
+        caller = trust.verify(message.signed, loopback=self._link.loopback, token=self._link.token, kind="CONNECT")
         if caller.identity is not None:
             trust.check_replay(caller, _text(message.signed.signature), self._link)
         onboarding = await trust.admit(caller, message.signed.payload, peer=self._link.peer)
@@ -150,6 +150,7 @@ class Commands:
             expected=gated.caller.identity if gated is not None else None,
             loopback=self._link.loopback,
             peer=self._link.peer,
+            socket=self._link,
         )
         self._link.say(
             wire.OnboardSuccess(identity=onboarded.identity, level=onboarded.level, message=onboarded.message)
@@ -229,7 +230,7 @@ class Commands:
 
     async def _covered(self, message: asked.Input) -> str:
         """The prompt that is to run. Where a signature is given, it must be right, and over that prompt."""
-        signed = await self._signed(message.signed, {"prompt": message.prompt} if message.prompt else {})
+        signed = await self._signed("INPUT", message.signed, {"prompt": message.prompt} if message.prompt else {})
         if signed is None:
             return message.prompt
         prompt = signed.get("prompt")
@@ -249,15 +250,17 @@ class Commands:
 
     async def _answer_question(self, message: asked.AskUserResponse) -> None:
         answer = message.answer if isinstance(message.answer, str) else list(message.answer)
-        await self._signed(message.signed, {"answer": answer, "request_id": message.request_id})
+        await self._signed("ASK_USER_RESPONSE", message.signed, {"answer": answer, "request_id": message.request_id})
         await self._answer("ask_user", message.request_id, lambda ask: question_answer(ask, message.answer))
 
     async def _answer_approval(self, message: asked.ApprovalResponse) -> None:
-        await self._signed(message.signed, {"approved": message.approved, "request_id": message.request_id})
+        beside = {"approved": message.approved, "request_id": message.request_id}
+        await self._signed("APPROVAL_RESPONSE", message.signed, beside)
         await self._answer("approval_needed", message.request_id, lambda _: approval_answer(message))
 
     async def _answer_plan(self, message: asked.PlanReviewResponse) -> None:
-        await self._signed(message.signed, {"message": message.message, "request_id": message.request_id})
+        beside = {"message": message.message, "request_id": message.request_id}
+        await self._signed("PLAN_REVIEW_RESPONSE", message.signed, beside)
         await self._answer("plan_review", message.request_id, lambda _: plan_answer(message.message))
 
     async def _answer_ulw(self, message: asked.UlwResponse) -> None:
@@ -340,20 +343,21 @@ class Commands:
             return read_claim(session, limit=settings.claim_messages)
         return await asyncio.to_thread(read_claim, session, limit=settings.claim_messages)
 
-    async def _signed(self, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
+    async def _signed(self, kind: str, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
         """What is signed; None where nothing is. What the message says ``beside`` must not be something else.
 
         Raises ``Refused``.
         """
         if not (memoryview(signed.payload).nbytes and memoryview(signed.signature).nbytes):
             return None
-        settings, size = self._dialect.settings, memoryview(signed.payload).nbytes
+        settings, size, trust = self._dialect.settings, memoryview(signed.payload).nbytes, self._dialect.trust
         # Newer clients sign what they send whole, with its files.
         most = settings.message_limit if self._caller is not None else None
         verify = partial(
-            self._dialect.trust.verify, signed, loopback=self._link.loopback, token=self._link.token, most=most
+            trust.verify, signed, loopback=self._link.loopback, token=self._link.token, most=most, kind=kind
         )
         caller = await asyncio.to_thread(verify) if size >= settings.big_message else verify()
+        trust.note_use(caller, signed.signature, self._link, kind)
         if self._caller is None or caller.identity != self._caller.identity:
             raise Refused("unauthorized: signed by another identity than CONNECT was")
         payload: dict[str, Any] = msgspec.json.decode(signed.payload)

@@ -146,14 +146,14 @@ class Call:
 
     # Who asks
 
-    def verified(self, signed: Signed) -> Caller:
+    def verified(self, signed: Signed, *, once: bool = True) -> Caller:
         """Who signed, or nobody where that is allowed. One signature is good for one request, or for the same one sent
-        again at once. Raises ``Refused``."""
+        again at once, where that is not looked at elsewhere (``once``). Raises ``Refused``."""
         trust = self.host.trust
         self.check_token()
         caller = trust.verify(signed, loopback=self.loopback, token=self.token)
-        if caller.identity is not None:
-            trust.check_replay(caller, signed.signature, self.request)
+        if once and caller.identity is not None:
+            trust.check_replay(caller, signed.signature, self.request, "HTTP")
         return caller
 
     def check_token(self) -> None:

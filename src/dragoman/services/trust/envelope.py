@@ -87,6 +87,16 @@ def check(envelope: Envelope, *, host: str, now: float, skew: float, blacklist: 
     return identity
 
 
+def check_kind(envelope: Envelope, kind: str, *, on_socket: bool = True) -> None:
+    """A payload that names a type is good for frames of that type only; one that names a request, for that.
+
+    Raises ``Refused``.
+    """
+    names_request = "path" in envelope.payload and "method" in envelope.payload
+    if envelope.payload.get("type", kind) != kind or (on_socket and names_request):
+        raise Refused("unauthorized: signed for another action")
+
+
 def _check_time(timestamp: Json, now: float, skew: float) -> None:
     if not timestamp:
         raise Refused("unauthorized: timestamp required in payload")

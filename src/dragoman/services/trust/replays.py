@@ -16,10 +16,12 @@ from .callers import Refused
 from .settings import TrustSettings
 
 USED = "unauthorized: this CONNECT was already used"
+USED_ELSEWHERE = "unauthorized: signature already used"
 
 
 class _Use(NamedTuple):
     at: float
+    kind: str
     socket: weakref.ref[object] | None
 
 
@@ -34,19 +36,33 @@ class Replays:
         self._clock = clock
         self._uses: OrderedDict[bytes, _Use] = OrderedDict()
 
-    def use(self, signature: bytes, socket: object, text: str = USED) -> None:
-        """Note a use. Raises ``Refused`` with ``text`` for one too many. ``socket`` None is another each time."""
+    def use(self, signature: bytes, socket: object, kind: str = "CONNECT") -> None:
+        """Note a use for a frame of this kind. Raises ``Refused`` for one too many: what has signed one kind signs no
+        other. ``socket`` None is another each time.
+        """
         if self._window is None:
             return
         now = self._clock.monotonic()
+        known = self._noted(signature, socket, kind, now)
+        if known is None:
+            return
+        if known.kind != kind or (not _is(known.socket, socket) and not now - known.at < self._window):
+            raise Refused(USED if kind == "CONNECT" else USED_ELSEWHERE)
+
+    def note(self, signature: bytes, socket: object, kind: str) -> None:
+        """Note a use that may come again, but only as this kind."""
+        if self._window is not None:
+            self._noted(signature, socket, kind, self._clock.monotonic())
+
+    def _noted(self, signature: bytes, socket: object, kind: str, now: float) -> _Use | None:
+        """Note a first use; the first one, where this is none."""
         self._forget(now)
         known = self._uses.get(signature)
         if known is None:
-            self._uses[signature] = _Use(now, _reference(socket))
+            self._uses[signature] = _Use(now, kind, _reference(socket))
             if len(self._uses) > self._most:
                 self._uses.popitem(last=False)
-        elif not _is(known.socket, socket) and not now - known.at < self._window:
-            raise Refused(text)
+        return known
 
     def _forget(self, now: float) -> None:
         while self._uses:

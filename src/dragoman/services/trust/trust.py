@@ -98,8 +98,11 @@ class Trust:
 
     # Who it is
 
-    def verify(self, signed: Signed, *, loopback: bool, token: bool, most: int | None = None) -> Caller:
-        """Who sent a frame; whether they are let in is for ``admit`` to say.
+    def verify(
+        self, signed: Signed, *, loopback: bool, token: bool, most: int | None = None, kind: str | None = None
+    ) -> Caller:
+        """Who sent a frame; whether they are let in is for ``admit`` to say. ``kind`` is the frame's type on the
+        socket: what says of itself that it was signed for something else is refused.
 
         ``most`` is the bytes of a payload where they are not to be the setting's: whoever is let in may sign files.
         Each megabyte takes 20 ms, of a wrong signature 100; this may run in a thread.
@@ -115,21 +118,26 @@ class Trust:
                 raise Refused(envelope.UNSIGNED)
             return Caller(None, loopback=loopback, token=token)
         found = envelope.opened(signed, most=self._settings.payload_bytes if most is None else most)
-        return Caller(self._identity(found), loopback=loopback, token=token)
+        identity = self._identity(found)
+        if kind is not None:
+            envelope.check_kind(found, kind)
+        return Caller(identity, loopback=loopback, token=token)
 
-    def check_replay(self, caller: Caller, signature: str | msgspec.Raw, socket: object) -> None:
+    def check_replay(
+        self, caller: Caller, signature: str | msgspec.Raw, socket: object, kind: str = "CONNECT"
+    ) -> None:
         """Refuse a CONNECT that another socket has sent before; for one that ``verify`` let pass.
 
         ``signature`` is the wire's field, as it stood there or decoded; ``socket`` is any object that stands for this
-        connection. Raises ``Refused``.
+        connection; ``kind`` is what it signs. Raises ``Refused``, also where it has signed another kind before.
         """
-        if caller.identity is None:
-            return
-        given = signature if isinstance(signature, str) else envelope.value_of(signature)
-        found = signature_of(given) if isinstance(given, str) else None
-        if found is None:
-            raise Refused(envelope.INVALID)
-        self._replays.use(found, socket)
+        if caller.identity is not None:
+            self._replays.use(_proof(signature), socket, kind)
+
+    def note_use(self, caller: Caller, signature: str | msgspec.Raw, socket: object, kind: str) -> None:
+        """Remember what a signature was for that may come again: it is good for nothing else. Raises ``Refused``."""
+        if caller.identity is not None:
+            self._replays.note(_proof(signature), socket, kind)
 
     # Whether they are let in
 
@@ -163,14 +171,19 @@ class Trust:
             return None
         return Onboarding(methods, price, self._host if price is not None else None)
 
-    async def onboard(self, signed: Signed, *, expected: str | None, loopback: bool, peer: str) -> Onboarded:
+    async def onboard(
+        self, signed: Signed, *, expected: str | None, loopback: bool, peer: str, socket: object = None
+    ) -> Onboarded:
         """ONBOARD_SUBMIT: a stranger shows a code, or says that they have paid.
 
         ``expected`` is the identity of the CONNECT that waits on this socket; None where none waits, or nobody signed
-        it. Nothing is spent or written for anybody else. Raises ``Refused``, after which another may be tried.
+        it. ``socket`` stands for this connection: what another has sent before opens no second one. Nothing is spent or
+        written for anybody else. Raises ``Refused``, after which another may be tried.
         """
         del loopback  # whoever onboards signs, wherever they are
         identity, found = self._signer(signed)
+        envelope.check_kind(found, "ONBOARD_SUBMIT")
+        self._replays.use(found.proof, socket, "ONBOARD_SUBMIT")
         if expected is not None and identity != expected:
             raise Refused("forbidden: another identity waits to be let in here")
         code = found.payload.get("invite_code")
@@ -228,9 +241,9 @@ class Trust:
         identity, found = self._signer(signed)
         if not self._standing.is_admin(identity):
             raise Refused("forbidden: admin only")
-        if found.payload.get("type", type) != type:
-            raise Refused("unauthorized: signed for another action")
-        self._replays.use(found.proof, socket, "unauthorized: signature already used")
+        envelope.check_kind(found, type, on_socket=False)
+        # One kind for all of them: older clients sign whom it is about and when, and not what.
+        self._replays.use(found.proof, socket, "ADMIN")
         payload = found.payload if client_id is None else {**found.payload, "client_id": client_id}
         outcome = await self._administration.do(type, payload, owner=self._standing.is_host(identity))
         if outcome.success:
@@ -333,6 +346,15 @@ class Trust:
         elif self._standing.is_admin(caller.identity):
             kinds.add("admin")
         return kinds | {level}
+
+
+def _proof(signature: str | msgspec.Raw) -> bytes:
+    """A signature's bytes. Raises ``Refused`` for what is none."""
+    given = signature if isinstance(signature, str) else envelope.value_of(signature)
+    found = signature_of(given) if isinstance(given, str) else None
+    if found is None:
+        raise Refused(envelope.INVALID)
+    return found
 
 
 def _digest(code: str) -> bytes:
