@@ -26,12 +26,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Onion]:
 
 @pytest.fixture
 async def make_server(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    """Start a server with these arguments; all are ended after the test."""
+    """Start a server with these arguments, after ``prepare`` was called with it; all are ended after the test."""
     made: list[Onion] = []
 
-    async def make(*flags: str, **more: Any) -> Onion:
+    async def make(*flags: str, prepare: Callable[[Onion], None] | None = None, **more: Any) -> Onion:
         server = Onion(tmp_path / f"server-{len(made)}", *flags, **more)
         made.append(server)
+        if prepare is not None:
+            prepare(server)
         await server.start()
         return server
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from dragoman.hub.events import Answer
 
 from .asking import Ask
 from .client_messages import ApprovalResponse
 
-_YES = ("plan approved", "approve", "yes", "ok", "lgtm", "looks good")
-"""How a message about a plan begins that accepts it; this protocol has nothing but words for that."""
+_YES = re.compile(r"\s*(?:plan approved|approved?|yes|ok|okay|lgtm|looks good)\b", re.IGNORECASE)
+"""How a message about a plan begins that accepts it; this protocol has nothing but words for that. Whole words: what
+begins with *yesterday* is no yes."""
 
 
 def question_answer(ask: Ask, given: str | tuple[str, ...]) -> Answer:
@@ -31,5 +34,4 @@ def approval_answer(message: ApprovalResponse) -> Answer:
 
 def plan_answer(message: str) -> Answer:
     """A yes to the plan, or what is to be thought of again."""
-    accept = message.strip().casefold().startswith(_YES)
-    return Answer(accept=accept, text=message or None)
+    return Answer(accept=_YES.match(message) is not None, text=message or None)

@@ -51,20 +51,23 @@ class Commands:
         """Do what this asks. Raises what the hub refuses."""
         handler = _HANDLERS[type(message)]
         try:
-            if isinstance(message, _NEEDS_STANDING):
-                self._check_standing()
+            if isinstance(message, _NEEDS_STANDING) and not self.recheck():
+                return
             await handler(self, message)
         except (BadClaim, Refused) as problem:
             self._dialect.console.refused(_NAMES.get(type(message), "message"), str(problem))
             self._link.say(wire.Error(message=str(problem)))
 
-    def recheck(self) -> None:
-        """The lists changed: somebody who is not let in any more is shown nothing more."""
+    def recheck(self) -> bool:
+        """Whether whoever was let in still is: the lists may have changed. Who is not is shown nothing more."""
         try:
             self._check_standing()
         except Refused as problem:
+            self._dialect.console.refused("message", str(problem))
             self._caller = None
             self._link.dismiss(wire.Error(message=str(problem)))
+            return False
+        return True
 
     def _check_standing(self) -> None:
         """Whether whoever was let in still is, and may do what they could: that can change (design §7).
@@ -76,6 +79,8 @@ class Commands:
             return
         self._dialect.trust.recheck(self._caller)
         joined.principal = self._dialect.sessions.principal(self._caller, joined)
+        if self._link.shown is not None:
+            self._link.shown.forwarder.principal = joined.principal
 
     # Who it is
 
@@ -319,10 +324,20 @@ class Commands:
 
     async def _status(self, message: asked.StatusQuery) -> None:
         status = "not_found"
-        if message.session_id is not None:
-            caller = self._caller or Caller(None, loopback=self._link.loopback, token=self._link.token)
+        caller = self._asking()
+        if message.session_id is not None and caller is not None:
             status = await self._dialect.sessions.state(caller, message.session_id)
         self._link.say(wire.SessionStatus(session_id=message.session_id, status=status))
+
+    def _asking(self) -> Caller | None:
+        """Whoever asks; before CONNECT, nobody in particular. None for one who is not let in."""
+        trust, link = self._dialect.trust, self._link
+        try:
+            caller = self._caller or trust.verify(Signed(), loopback=link.loopback, token=link.token)
+            trust.recheck(caller)
+        except Refused:
+            return None
+        return caller
 
     async def _pong(self, _: asked.Pong) -> None:
         if self._joined is not None:

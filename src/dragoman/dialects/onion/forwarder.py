@@ -33,7 +33,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class Forwarder:
-    """See the module. ``wake`` is called when there is something to send."""
+    """See the module. ``wake`` is called when there is something to send. What ``principal`` may do can change."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Forwarder:
         self.cursor = start.cursor
         self._skip = start.skip
         self._name = msgspec.json.encode(wire_id)
-        self._approves = Right.APPROVE in principal.rights
+        self.principal = principal
         self._hidden = frozenset(_TOLERANCES) - frozenset(tolerate)
         self._sync = "session_sync" in tolerate
         self._tasks = tasks
@@ -74,7 +74,7 @@ class Forwarder:
 
     def shows(self, said: Said) -> bool:
         """Whether this link is told of it: what only others may answer is shown to them."""
-        return said.ask is None or self._approves or not said.ask.needs_approve
+        return said.ask is None or not said.ask.needs_approve or Right.APPROVE in self.principal.rights
 
     def again(self, seq: int, said: Said) -> None:
         """Send what was said before the cursor, ahead of everything."""

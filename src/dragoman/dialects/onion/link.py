@@ -237,6 +237,7 @@ class OnionLink:
     def _ping(self) -> None:
         self._pinging = self._ping_later()
         self._ping_due = True
+        self.recheck()  # somebody may have edited a list
         self.wake()
 
     # In
