@@ -106,8 +106,15 @@ class Onion(Served):
 
     def memory(self) -> int:
         """Resident bytes."""
+        return self._status("VmRSS:")
+
+    def peak(self) -> int:
+        """The most that have been resident at once."""
+        return self._status("VmHWM:")
+
+    def _status(self, name: str) -> int:
         text = Path(f"/proc/{self.pid}/status").read_text()
-        return 1024 * next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS:"))
+        return 1024 * next(int(line.split()[1]) for line in text.splitlines() if line.startswith(name))
 
     async def hub_sessions(self) -> list[dict[str, Any]]:
         """The server's sessions as the hub dialect lists them."""

@@ -11,7 +11,9 @@ import pytest
 
 from dragoman.dialects.onion.errors import FAILED
 
+from .conftest import MakeServer
 from .rig import ALICE, HOST, Key, Onion, Talk, of
+from .test_hostile_rights import owned_by_host
 
 TYPES = (
     "CONNECT", "INPUT", "PONG", "ASK_USER_RESPONSE", "APPROVAL_RESPONSE", "PLAN_REVIEW_RESPONSE", "ULW_RESPONSE",
@@ -109,7 +111,8 @@ def _signed(key: Key, kind: str, field: str, value: str, more: str) -> str:
 
 
 @pytest.mark.parametrize("key", [ALICE, HOST], ids=["anybody", "the owner"])
-async def test_whatever_is_signed_is_no_failure(served: Onion, key: Key) -> None:
+async def test_whatever_is_signed_is_no_failure(make_server: MakeServer, key: Key) -> None:
+    served = await owned_by_host(make_server)
     values = [each for each in VALUES if each not in ("1e999", "-1e-999", "9" * 400) and not each.startswith("[[[")]
     for kind in TYPES:
         if kind == "ADMIN_ADD":
@@ -122,9 +125,14 @@ async def test_whatever_is_signed_is_no_failure(served: Onion, key: Key) -> None
             await _is_usable(talk)
 
 
+PONGS = (
+    b"got ", b"got 1 x", b"got 1 ", b"got 1 -1", b"got 1 1_0", b"got 1 \xb2", b"got 1 " + b"9" * 110, b"asked 1.1", b" ",
+    b"\xff" * 125,
+)  # fmt: skip
+
+
 async def test_pongs_that_answer_no_ping_prove_nothing_and_end_nothing(served: Onion) -> None:
     async with served.client() as talk:
-        for payload in (b"got ", b"got 1 x", b"got 1 ", b"got 1 -1", b"got 1 1_0", b"got 1 \xb2", b"asked 1.1", b" ",
-                        b"\xff" * 125, b"got 1 " + b"9" * 110):  # fmt: skip
+        for payload in PONGS:
             talk.wire.send_pong(payload)
         await _is_usable(talk)

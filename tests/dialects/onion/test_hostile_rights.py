@@ -17,7 +17,7 @@ from .rig import ALICE, BOB, HOST, Onion, calls, of, script
 from .test_strangers import POLICY
 
 
-async def _served(make_server: MakeServer, config: str) -> Onion:
+async def owned_by_host(make_server: MakeServer, config: str = "") -> Onion:
     """A server whose own key is ``HOST``."""
 
     def prepare(server: Onion) -> None:
@@ -46,7 +46,7 @@ def _list(server: Onion, name: str, *addresses: str) -> None:
 
 
 async def test_whoever_is_blocked_over_http_is_shown_nothing_more(make_server: MakeServer) -> None:
-    server = await _served(make_server, '[trust]\npolicy = "open"\n')
+    server = await owned_by_host(make_server, '[trust]\npolicy = "open"\n')
     async with server.client("bobs", key=BOB) as bob, server.client("alices", key=ALICE) as alice:
         body = HOST.signed({**HOST.signed()["payload"], "client_id": BOB.address})
         status, answer = await asyncio.to_thread(_post, server, "/admin/trust/block", body)
@@ -62,7 +62,7 @@ async def test_whoever_is_blocked_over_http_is_shown_nothing_more(make_server: M
 async def test_whoever_is_blocked_in_a_file_is_shown_nothing_more_from_the_next_ping_on(
     make_server: MakeServer,
 ) -> None:
-    server = await _served(make_server, "[dialects.onion]\nping_seconds = 0.2\n")
+    server = await owned_by_host(make_server, "[dialects.onion]\nping_seconds = 0.2\n")
     async with server.client("bobs", key=BOB) as bob, server.client("alices", key=ALICE) as alice:
         _list(server, "blocklist", BOB.address)
         assert (await bob.next("ERROR"))["message"] == "forbidden: Denied by fast rules"
@@ -72,7 +72,7 @@ async def test_whoever_is_blocked_in_a_file_is_shown_nothing_more_from_the_next_
 
 
 async def test_whoever_may_approve_no_more_is_not_asked_any_more(make_server: MakeServer) -> None:
-    server = await _served(make_server, '[trust]\napprovers = ["whitelist"]\n')
+    server = await owned_by_host(make_server, '[trust]\napprovers = ["whitelist"]\n')
     asks = script(*calls(("bash", {"command": "touch once"}), ("bash", {"command": "touch twice"})), "say over")
     _list(server, "whitelist", BOB.address)
     async with server.client("bobs", key=BOB) as bob:
@@ -96,7 +96,7 @@ async def test_whoever_is_not_let_in_learns_nothing_of_sessions(make_server: Mak
     policy = tmp_path / "policy.md"
     policy.write_text(POLICY)
     for config in (f'[trust]\npolicy = "{policy}"\n', '[trust]\npolicy = "strict"\n'):
-        server = await _served(make_server, config)
+        server = await owned_by_host(make_server, config)
         made = await server.asked("POST", "/sessions", {"kind": "scripted", "cwd": str(server.work)})
         async with server.talk() as talk:
             talk.say("SESSION_STATUS", session={"session_id": made["session"]})
@@ -106,9 +106,19 @@ async def test_whoever_is_not_let_in_learns_nothing_of_sessions(make_server: Mak
 
 
 YES = ["approve", "Approved", "plan approved, go on", "  YES!", "ok", "Okay.", "lgtm", "Looks good to me"]
-NO = ["yesterday's plan was better", "okra", "approvers are missing", "not ok", "no", "", "lgtmx", "looks goodish", "yes_no"]
+NO = [
+    "yesterday's plan was better",
+    "okra",
+    "approvers are missing",
+    "not ok",
+    "no",
+    "",
+    "lgtmx",
+    "looks goodish",
+    "yes_no",
+]
 
 
 @pytest.mark.parametrize(("said", "accepted"), [(said, True) for said in YES] + [(said, False) for said in NO])
-def test_a_plan_is_accepted_by_words(said: str, accepted: bool) -> None:  # noqa: FBT001
+def test_a_plan_is_accepted_by_words(said: str, accepted: bool) -> None:
     assert plan_answer(said).accept is accepted

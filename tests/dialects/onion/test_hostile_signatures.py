@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,12 @@ async def test_the_code_of_another_opens_no_second_socket(gated: Onion) -> None:
         assert not of(eve.frames, "CONNECTED")
 
 
-SPELLINGS = {
+FULLWIDTH = {48 + digit: 0xFF10 + digit for digit in range(10)}
+
+SPELLINGS: dict[str, Callable[[Key], dict[str, Any]]] = {
     "capitals": lambda key: {"from": "0X" + key.address[2:].upper()},
     "no prefix": lambda key: {"from": key.address[2:]},
-    "fullwidth digits": lambda key: {"from": key.address.translate(dict(zip(range(48, 58), range(0xFF10, 0xFF1A))))},
+    "fullwidth digits": lambda key: {"from": key.address.translate(FULLWIDTH)},
     "white space": lambda key: {"from": f" {key.address}"},
     "a line's end": lambda key: {"from": f"{key.address}\n"},
     "two prefixes": lambda key: {"from": f"0x{key.address}"},
@@ -87,7 +90,8 @@ async def test_an_identity_has_one_spelling_whatever_is_written(served: Onion) -
         for name, change in SPELLINGS.items():
             async with served.talk() as talk:
                 talk.say("CONNECT", session_id="spelled", **{**ALICE.signed(), **change(ALICE)})
-                answer = await talk.until(lambda: talk.frames and talk.frames[0], name)
+                await talk.until(lambda: bool(talk.frames), name)
+                (answer,) = talk.frames
                 if name in ("capitals", "no prefix"):
                     assert answer["status"] == "connected", name
                 else:

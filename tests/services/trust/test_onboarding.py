@@ -25,9 +25,7 @@ async def submit(
     door: Door, who: Identity = ALICE, *, expected: Identity | None = ALICE, peer: str = PEER, **given: Json
 ) -> Onboarded:
     waits = None if expected is None else expected.address
-    return await door.trust.onboard(
-        signed(who, given), expected=waits, loopback=False, peer=peer, socket=door
-    )
+    return await door.trust.onboard(signed(who, given), expected=waits, loopback=False, peer=peer, socket=door)
 
 
 async def refusal(door: Door, who: Identity = ALICE, *, expected: Identity | None = ALICE, **given: Json) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.hub.events import Json
 from dragoman.services.trust import Refused, Signed
 from tests.services.trust.kit import ALICE, BOB, HOST, NOW, Door, caller, raw, signed
 
@@ -161,8 +162,12 @@ def test_what_signed_something_else_signs_no_connect(tmp_path: Path, seconds: fl
                 connect(door, other, frame)
 
 
-@pytest.mark.parametrize("payload", [{"type": "INPUT"}, {"type": None}, {"method": "GET", "path": "/sessions"}], ids=range(3))
-def test_what_says_that_it_is_something_else_is_refused_the_first_time(tmp_path: Path, payload: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "payload", [{"type": "INPUT"}, {"type": None}, {"method": "GET", "path": "/sessions"}], ids=range(3)
+)
+def test_what_says_that_it_is_something_else_is_refused_the_first_time(
+    tmp_path: Path, payload: dict[str, Json]
+) -> None:
     door = Door(tmp_path)
     frame = signed(ALICE, timestamp=NOW, **payload)
     with pytest.raises(Refused, match=r"^unauthorized: signed for another action$"):

@@ -351,12 +351,12 @@ class Commands:
 
     async def _claim(self, session: Raw) -> Claim | None:
         """What the client says the conversation was. Raises ``BadClaim``."""
-        size, settings = memoryview(session).nbytes, self._dialect.settings
+        settings = self._dialect.settings
+        size = memoryview(session).nbytes
         if not size:
             return None
-        if size < settings.big_message:
-            return read_claim(session, limit=settings.claim_messages)
-        return await asyncio.to_thread(read_claim, session, limit=settings.claim_messages)
+        read = partial(read_claim, limit=settings.claim_messages)
+        return read(session) if size < settings.big_message else await self._dialect.apart(read, session)
 
     async def _signed(self, kind: str, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
         """What is signed; None where nothing is. What the message says ``beside`` must not be something else.

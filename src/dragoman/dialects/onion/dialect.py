@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Raw
 from starlette.types import ASGIApp
@@ -33,6 +34,9 @@ from .view import Place, named
 
 ABOUT_SECONDS = 5.0
 """For so long what ``/info`` says of the agent is not looked up again."""
+
+Given = TypeVar("Given")
+T = TypeVar("T")
 
 TokenCheck = Callable[[str | None], bool]
 
@@ -77,6 +81,7 @@ class OnionDialect:
         self.console = Console(
             lambda: self.sessions.alive, secrets=secrets, recommends_signature=trust.recommends_signature
         )
+        self._taking_apart = asyncio.Lock()
         self._token = token
         self._providers = providers
         self._configs = configs
@@ -134,6 +139,12 @@ class OnionDialect:
         await self.tasks.close(budget * 0.5)
 
     # For links
+
+    async def apart(self, read: Callable[[Given], T], given: Given) -> T:
+        """Take something large apart in a thread, one at a time: each holds the interpreter, and many together would
+        leave nobody else a turn."""
+        async with self._taking_apart:
+            return await asyncio.to_thread(read, given)
 
     def forwarder(self, link: OnionLink, joined: Joined, start: Place) -> Forwarder:
         """A reading of this session for this link."""

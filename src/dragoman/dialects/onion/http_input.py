@@ -141,7 +141,7 @@ class Inputs:
         if onboarding is not None:
             raise Refused(onboarding.reason)
         prompt = _prompt(body, signed=caller.identity is not None)
-        wire_id, claim = self._claimed(body)
+        wire_id, claim = await asyncio.to_thread(self._claimed, body)
         input_id = _id(body.input_id, "input_id")
         joined = await self._host.sessions.join(caller, wire_id, claim)
         return joined, await self._submitted(caller, joined, _Prompt(prompt, input_id, body.images, body.files))

@@ -34,6 +34,9 @@ log = logging.getLogger("dragoman.links")
 FULL_FRAME = 64 * 1024
 """Bytes of messages that leave together, when so much is there."""
 
+TURN_SECONDS = 0.005
+"""Time for which one link's messages are handled before the others get their turn."""
+
 LONGEST_SEQ = 18
 """Digits of a place in a log."""
 
@@ -249,9 +252,14 @@ class OnionLink:
             self._dialect.tasks.start(self._work(), "messages")
 
     async def _work(self) -> None:
-        """Handle what has come, one after the other."""
+        """Handle what has come, one after the other; after its turn this link goes on in the next one."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + TURN_SECONDS
         try:
             while self._inbox:
+                if loop.time() > until:
+                    await asyncio.sleep(0)
+                    until = loop.time() + TURN_SECONDS
                 message = self._inbox.popleft()
                 if isinstance(message, _Pong):
                     if self.binding.pong(message.payload):
@@ -269,8 +277,10 @@ class OnionLink:
         await self._answered(self._do(message))
 
     async def _do(self, message: str | bytes) -> None:
-        large = len(message) >= self._dialect.settings.big_message
-        decoded = await asyncio.to_thread(asked.decode, message) if large else asked.decode(message)
+        if len(message) < self._dialect.settings.big_message:
+            decoded = asked.decode(message)
+        else:
+            decoded = await self._dialect.apart(asked.decode, message)
         await self._commands.handle(decoded)
 
     async def _answered(self, work: Coroutine[Any, Any, object]) -> None:

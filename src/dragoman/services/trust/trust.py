@@ -123,9 +123,7 @@ class Trust:
             envelope.check_kind(found, kind)
         return Caller(identity, loopback=loopback, token=token)
 
-    def check_replay(
-        self, caller: Caller, signature: str | msgspec.Raw, socket: object, kind: str = "CONNECT"
-    ) -> None:
+    def check_replay(self, caller: Caller, signature: str | msgspec.Raw, socket: object, kind: str = "CONNECT") -> None:
         """Refuse a CONNECT that another socket has sent before; for one that ``verify`` let pass.
 
         ``signature`` is the wire's field, as it stood there or decoded; ``socket`` is any object that stands for this
