@@ -39,8 +39,20 @@ SWEEP_SHARE = 10
 MakeSession = Callable[[Principal], Awaitable[Session]]
 
 
+class _Life(msgspec.Struct, weakref=True):
+    """A session that clients of this dialect know. ``touched`` is the last sign of them (monotonic seconds)."""
+
+    view: SessionView
+    wire_ids: set[str]
+    touched: float
+    using: int = 0
+
+
 class Joined(msgspec.Struct):
-    """What a CONNECT came to. ``principal`` may see this session alone; what they may do there can change."""
+    """What a CONNECT came to. ``principal`` may see this session alone; what they may do there can change.
+
+    While it is held so is what is known of the session: nobody else makes a second ``view`` of it meanwhile.
+    """
 
     session: Session
     wire_id: str
@@ -48,15 +60,7 @@ class Joined(msgspec.Struct):
     principal: Principal
     view: SessionView
     server_newer: bool
-
-
-class _Life(msgspec.Struct):
-    """A session that clients of this dialect know. ``touched`` is the last sign of them (monotonic seconds)."""
-
-    view: SessionView
-    wire_ids: set[str]
-    touched: float
-    using: int = 0
+    life: _Life
 
 
 class Sessions:
@@ -70,6 +74,8 @@ class Sessions:
         self._settings = settings
         self._make = make
         self._lives: dict[str, _Life] = {}
+        self._held: WeakValueDictionary[str, _Life] = WeakValueDictionary()
+        """Those of ``_lives``, and those that were let go of and somebody holds still."""
         self._naming: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         tasks.start(self._sweep(), "sweep")
 
@@ -122,27 +128,18 @@ class Sessions:
     def entered(self, view: SessionView) -> None:
         """A link shows this session."""
         view.links += 1
-        now = self._registry.clock.monotonic()
-        # It may have been let go again since it was joined, to make room for others.
-        life = self._lives.setdefault(view.session.id, _Life(view, set(), now))
-        life.using += 1
-        life.touched = now
+        self._life(view.session).using += 1
+        self.touched(view.session)
 
     def left(self, view: SessionView) -> None:
         """A link shows it no more; the clock of its idle time begins."""
         view.links -= 1
-        life = self._lives[view.session.id]
-        life.using -= 1
-        life.touched = self._registry.clock.monotonic()
+        self._life(view.session).using -= 1
+        self.touched(view.session)
 
     def view(self, session: Session) -> SessionView:
         """How the session looks to clients; ``catch_up`` before it is used."""
-        life = self._lives.get(session.id)
-        if life is None:
-            self._trim()
-            now = self._registry.clock.monotonic()
-            life = self._lives[session.id] = _Life(SessionView(session, self._settings), set(), now)
-        return life.view
+        return self._life(session).view
 
     def wire_id(self, session: Session) -> str | None:
         """What its clients call the session; None where nobody has named it since the server began."""
@@ -152,12 +149,24 @@ class Sessions:
 
     # Inside
 
+    def _life(self, session: Session) -> _Life:
+        """What is known of a session, begun if nothing is."""
+        life = self._lives.get(session.id)
+        if life is None:
+            self._trim()
+            life = self._held.get(session.id)
+            if life is None:
+                life = _Life(SessionView(session, self._settings), set(), self._registry.clock.monotonic())
+            self._lives[session.id] = self._held[session.id] = life
+        return life
+
     async def _joined(
         self, session: Session, wire_id: str, principal: Principal, status: Status | None, claim: Claim | None
     ) -> Joined:
         status = status or self._status_of(session)
-        view = self.view(session)
-        self._lives[session.id].wire_ids.add(wire_id)
+        life = self._life(session)
+        view = life.view
+        life.wire_ids.add(wire_id)
         self.touched(session)
         await view.catch_up()
         narrowed = msgspec.structs.replace(principal, only=frozenset({session.id}))
@@ -170,7 +179,7 @@ class Sessions:
             status = "running"
         elif status == "running":
             status = "connected"
-        return Joined(session, wire_id, status, narrowed, view, newer)
+        return Joined(session, wire_id, status, narrowed, view, newer, life)
 
     async def take_in(self, view: SessionView, principal: Principal, claim: Claim) -> None:
         """Add what a client remembers to the end of what is known, where it is more and nobody works on that."""
@@ -228,8 +237,11 @@ class Sessions:
         return "connected" if life.using or idle <= self._settings.idle_seconds else "new"
 
     def _trim(self) -> None:
-        """Let views go that nobody uses, down to the named limit; the longest untouched first."""
-        unused = [name for name, life in self._lives.items() if not life.using]
+        """Let views go that nobody uses, down to the named limit; the longest untouched first.
+
+        Those of turns that run stay: their clock does.
+        """
+        unused = [name for name, life in self._lives.items() if not life.using and life.view.session.state.turn is None]
         unused.sort(key=lambda name: self._lives[name].touched)
         for name in unused[: max(0, len(unused) - self._settings.kept_views)]:
             del self._lives[name]
