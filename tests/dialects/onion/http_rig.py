@@ -94,11 +94,13 @@ class Server:
             folder=self.lists,
             host=HOST,
             loopback=not far,
+            has_token=token is not None,
             clock=self.registry.clock,
             environment={},
         )
         self._uploads = uploads or UploadSettings()
         self._token, self._root, self._far, self._max_body = token, root, far, max_body
+        self.has_token = token is not None
         self.prefix = "" if root == "onion" else "/onion"
 
     async def start(self) -> None:

@@ -30,12 +30,17 @@ async def served(request: pytest.FixtureRequest, make: MakeServer) -> Server:
 # Results
 
 
+def _shown(server: Server) -> dict[str, str]:
+    """The server's token, where it has one."""
+    return {"authorization": f"Bearer {TOKEN}"} if server.has_token else {}
+
+
 async def played(server: Server, who: Identity | None = None, name: str | None = None) -> str:
     """A turn over HTTP; the session's id on the wire."""
     body: dict[str, Any] = {"prompt": "say done"} if who is None else server.signed(who, prompt="say done")
     if name is not None:
         body["session"] = {"session_id": name}
-    answer = await server.post("/input", body)
+    answer = await server.post("/input", body, **_shown(server) if who is None else {})
     assert answer.status == 200, answer
     return str(answer.json["session_id"])
 
@@ -188,7 +193,7 @@ async def test_console_lines_and_results_need_the_servers_token(served: Server) 
 
 
 async def test_console_lines_hold_no_secret(served: Server) -> None:
-    await served.post("/input", {"prompt": f"say {TOKEN} sk-abcdefghijklmnopqrst"})
+    await served.post("/input", {"prompt": f"say {TOKEN} sk-abcdefghijklmnopqrst"}, **_shown(served))
     lines = (await served.get("/admin/logs", authorization=f"Bearer {TOKEN}")).body.decode()
     assert "prompt=say *** ***" in lines
     assert TOKEN not in lines

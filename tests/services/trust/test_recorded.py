@@ -52,11 +52,13 @@ CLAIMED = next(row["sent"]["from"] for row in ROWS if row["scenario"] == "carefu
 
 DIFFERENCES = {
     ("auth_canonical_json", 1): ("unescaped UTF-8 is a canonical form, too (row 15)", CONNECTED),
+    ("auth_malformed_auth", 2): ("open accepts without signature (seed)", CONNECTED),
     ("auth_malformed_auth", 3): ("it closed the socket (row 17)", error("unauthorized: payload must be an object")),
     ("auth_malformed_auth", 4): ("it closed the socket (row 17)", error("unauthorized: invalid signature")),
     ("auth_recipient", 0): ("signed for another host", error("unauthorized: wrong recipient")),
     ("auth_unsigned_open", 0): ("open accepts without signature (seed)", CONNECTED),
     ("auth_unsigned_open", 1): ("open accepts without signature (seed)", CONNECTED),
+    ("auth_unsigned_open", 2): ("open accepts without signature (seed)", CONNECTED),
     ("careful_code_onboard", 0): ("nobody is a stranger like any other (seed)", gate(None)),
     ("careful_code_payment", 1): ("it closed the socket; nothing was paid (row 8)", error("Insufficient payment")),
     ("careful_code_payment", 3): ("it closed the socket; nothing was paid (row 8)", error("Insufficient payment")),

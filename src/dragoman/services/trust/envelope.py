@@ -44,8 +44,8 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def is_unsigned(signed: Signed) -> bool:
-    """Whether nobody signed: a *from* alone is no identity."""
-    return not bytes(signed.payload) and not bytes(signed.signature)
+    """Whether nobody signed: a *from*, or a payload, alone is no identity (seed: open, careful: accept unsigned)."""
+    return not bytes(signed.signature)
 
 
 def opened(signed: Signed, *, most: int) -> Envelope:

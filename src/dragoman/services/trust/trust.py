@@ -108,12 +108,9 @@ class Trust:
         Each megabyte takes 20 ms, of a wrong signature 100; this may run in a thread.
 
         Nobody, where neither payload nor signature is given: under strict, and with ``require_signature``, that is
-        refused, and so it is where the server has a token, but for who shows it. A signature that is given is checked
-        under every policy, and must be right. Raises ``Refused``.
+        refused. A signature that is given is checked under every policy, and must be right. Raises ``Refused``.
         """
         if envelope.is_unsigned(signed):
-            if self._has_token and not token:
-                raise Refused(SHOW_OR_SIGN)
             if self._settings.require_signature or self._policy.name == "strict":
                 raise Refused(envelope.UNSIGNED)
             return Caller(None, loopback=loopback, token=token)
@@ -281,7 +278,12 @@ class Trust:
         return ("whitelisted" if level == "whitelist" else level) in self._policy.allow
 
     def _before_door(self, caller: Caller) -> Onboarding | None:
-        """What becomes of a caller whom no list lets in: None for those who are, else how to. Raises ``Refused``."""
+        """What becomes of a caller whom no list lets in: None for those who are, else how to. Raises ``Refused``.
+
+        Where the server has a token, whoever does not sign shows it.
+        """
+        if self._has_token and caller.identity is None and not caller.token:
+            raise Refused(SHOW_OR_SIGN)
         if self._policy.default == "allow":
             return None
         asks = self._policy.default == "ask"
