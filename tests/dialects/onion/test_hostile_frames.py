@@ -126,7 +126,8 @@ async def test_whatever_is_signed_is_no_failure(make_server: MakeServer, key: Ke
 
 
 PONGS = (
-    b"got ", b"got 1 x", b"got 1 ", b"got 1 -1", b"got 1 1_0", b"got 1 \xb2", b"got 1 " + b"9" * 110, b"asked 1.1", b" ",
+    b"got ", b"got 1 x", b"got 1 ", b"got 1 -1", b"got 1 1_0", b"got 1 \xb2", b"got 1 " + b"9" * 110, b"asked 1.1",
+    b" ",
     b"\xff" * 125,
 )  # fmt: skip
 

@@ -164,17 +164,33 @@ async def test_bodies_that_are_too_much_together_have_to_wait_for_each_other(mak
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("limit", ["FIRST_SECONDS", "BODY_SECONDS"], ids=["at first", "in all"])
 async def test_a_body_that_does_not_come_is_waited_for_only_so_long(
-    served: Server, monkeypatch: pytest.MonkeyPatch
+    served: Server, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(http_call, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(http_call, limit, 0.05)
     slow = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
     slow.putrequest("POST", f"{served.prefix}/input")
     slow.putheader("content-length", "900")
     await asyncio.to_thread(slow.endheaders, b'{"prompt"')
     answer = await asyncio.to_thread(slow.getresponse)
-    assert (answer.status, json.loads(answer.read())["error"]) == (408, "the body has not come within 0.05 seconds")
+    assert (answer.status, json.loads(answer.read())["error"]) == (408, "the body comes too slowly")
     slow.close()
+
+
+async def test_whoever_sends_slowly_takes_no_place_of_those_that_wait(make: MakeServer) -> None:
+    server = await make(settings=OnionSettings(waiting_inputs=2))
+    slow = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=20) for _ in range(3)]
+    for each in slow:
+        each.putrequest("POST", f"{server.prefix}/input")
+        each.putheader("content-length", "18")
+        await asyncio.to_thread(each.endheaders, b'{"prompt"')
+    assert (await server.post("/input", {"prompt": "say hello"})).json["result"] == "hello"
+    for each in slow:
+        await asyncio.to_thread(each.send, b':"say x"}')
+        answer = await asyncio.to_thread(each.getresponse)
+        assert (answer.status, json.loads(answer.read())["result"]) == (200, "x")
+        each.close()
 
 
 async def test_what_it_did_can_be_read_at_once(served: Server) -> None:

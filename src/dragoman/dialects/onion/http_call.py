@@ -32,6 +32,10 @@ TO, REQUEST_ID = "x-co-to", "x-co-request-id"
 BODY_SECONDS = 300.0
 """Within which a body must have come: whoever sends one holds a place meanwhile."""
 
+FIRST_SECONDS = 15.0
+SLOWEST = 16 * 1024
+"""So long the first of it may take, and so many bytes a second the rest: who sends less only means to hold the place."""
+
 UNCACHED = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 NOT_FOUND = "not found"
@@ -114,13 +118,13 @@ class Call:
     async def body(self) -> bytes:
         """All of it. Raises ``Problem`` for one that is too large or too slow, ``Gone`` when its sender goes away."""
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                return await self._body()
+            async with asyncio.timeout(FIRST_SECONDS) as limit:
+                return await self._body(limit)
         except TimeoutError:
-            raise Problem(408, f"the body has not come within {BODY_SECONDS:g} seconds") from None
+            raise Problem(408, "the body comes too slowly") from None
 
-    async def _body(self) -> bytes:
-        pieces = []
+    async def _body(self, limit: asyncio.Timeout) -> bytes:
+        pieces, size, begun = [], 0, asyncio.get_running_loop().time()
         while True:
             try:
                 message = await self.request.receive()
@@ -129,6 +133,8 @@ class Call:
             if message["type"] == "http.disconnect":
                 raise Gone
             pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            limit.reschedule(begun + min(FIRST_SECONDS + size / SLOWEST, BODY_SECONDS))
             if not message.get("more_body", False):
                 return b"".join(pieces)
 

@@ -93,18 +93,30 @@ class Inputs:
 
     async def input(self, call: Call) -> Response:
         """Raises ``Problem``, ``Refused``, ``Gone``, and what the hub refuses."""
+        self._check_room()
+        with contextlib.ExitStack() as place:
+            return await self._input(call, place)
+
+    def _check_room(self) -> None:
         if self._under_way >= self._host.settings.waiting_inputs:
             raise Problem(503, TOO_MANY)
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """A place among those that wait for their turns; whose body has not come yet has none."""
+        self._check_room()
         self._under_way += 1
         try:
-            return await self._input(call)
+            yield
         finally:
             self._under_way -= 1
 
-    async def _input(self, call: Call) -> Response:
+    async def _input(self, call: Call, place: contextlib.ExitStack) -> Response:
         try:
             with self._holding(call):
-                joined, receipt = await self._taken(call)
+                body = await call.read(InputBody)
+                place.enter_context(self._waiting())
+                joined, receipt = await self._taken(call, body)
         except (Refused, UploadRefused) as problem:
             self._host.console.refused("POST /input", str(problem))
             if isinstance(problem, UploadRefused):
@@ -134,8 +146,7 @@ class Inputs:
 
     # Taking it in
 
-    async def _taken(self, call: Call) -> tuple[Joined, Receipt]:
-        body = await call.read(InputBody)
+    async def _taken(self, call: Call, body: InputBody) -> tuple[Joined, Receipt]:
         caller = call.verified(body.signed)
         onboarding = await self._host.trust.admit(caller, body.payload, peer=call.peer)
         if onboarding is not None:
