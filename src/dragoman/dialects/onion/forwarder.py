@@ -17,19 +17,21 @@ from dragoman.hub.tasks import TaskOwner
 
 from . import messages as wire
 from .asking import Ask
+from .errors import GONE
 from .projection import WITHDRAWN, Projection, Said
 from .view import Place, SessionView
 
 
 class Outgoing(msgspec.Struct, frozen=True):
     """A frame, and what it shows: the question that it asks, the ERROR text of a failed turn, whether the client is to
-    prove that it has got it (``second`` with its id). ``seq`` is the log's."""
+    prove that it has got it (``second`` with its id), whether it is the last one (``gone``). ``seq`` is the log's."""
 
     frame: bytes
     seq: int
     ask: Ask | None = None
     second: bool = False
     failed: str | None = None
+    gone: bool = False
 
 
 class Forwarder:
@@ -125,6 +127,8 @@ class Forwarder:
     def _frames(self, seq: int, said: Said) -> list[Outgoing]:
         if said.ended is not None:
             return self._ending(seq, said)
+        if said.closed:
+            return [Outgoing(_control(wire.Error(message=GONE)), seq, gone=True)]
         if said.withdrawn:
             return [Outgoing(_control(wire.Error(message=WITHDRAWN)), seq)]
         if said.tolerance in self._hidden or not self.shows(said):

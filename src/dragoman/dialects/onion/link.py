@@ -196,6 +196,8 @@ class OnionLink:
         if out is None and self.shown.forwarder.gone and not self._told_gone:
             self._told_gone = True
             self.say(wire.Error(message=GONE))
+        elif out is not None and out.gone:
+            self._told_gone = True
         return out
 
     def _sent(self, out: Outgoing) -> list[bytes]:
@@ -222,6 +224,7 @@ class OnionLink:
         self.shown, self._held = None, None
         self._shows += 1
         self.binding = Binding(self._shows)
+        self._told_gone = False
         self._proved = 0
 
     def _reach(self) -> Reach:

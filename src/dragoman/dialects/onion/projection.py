@@ -28,6 +28,7 @@ from dragoman.hub.events import (
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
+    SessionClosed,
     SettingsChanged,
     StepEnded,
     StepStarted,
@@ -63,8 +64,8 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One thing that an event says: an encoded stream event (``body``, without its session), a turn's end, or
-    (``withdrawn``) the ERROR about a prompt that will not run.
+    """One thing that an event says: an encoded stream event (``body``, without its session), a turn's end, the ERROR
+    about a prompt that will not run (``withdrawn``), or that the session is over for good (``closed``).
 
     ``id`` is that of the stream event. ``ask`` is what it asks, ``second`` whether it is the second with its id,
     ``traced`` whether it is part of a session's trace, ``tolerance`` what it needs to be sent at all.
@@ -78,6 +79,7 @@ class Said(msgspec.Struct, frozen=True):
     tolerance: str | None = None
     ended: Ended | None = None
     withdrawn: bool = False
+    closed: bool = False
 
 
 class _Step(msgspec.Struct):
@@ -130,6 +132,9 @@ class Projection:
     def _withdrawn(self, event: Event, fact: PromptWithdrawn) -> list[Said]:  # noqa: ARG002
         known = self._prompts.pop(fact.prompt, None)
         return [Said(withdrawn=True)] if known is not None and fact.reason == "closed" else []
+
+    def _closed(self, event: Event, fact: SessionClosed) -> list[Said]:  # noqa: ARG002
+        return [Said(closed=True)]
 
     def _started(self, event: Event, fact: TurnStarted) -> list[Said]:
         self.turns += 1
@@ -371,6 +376,7 @@ def _asks(event: Event, ask: Ask | None) -> list[Said]:
 _FACTS: dict[type, Callable[[Projection, Event, Any], list[Said]]] = {
     PromptSubmitted: Projection._submitted,
     PromptWithdrawn: Projection._withdrawn,
+    SessionClosed: Projection._closed,
     PromptTaken: Projection._taken,
     TurnStarted: Projection._started,
     TurnEnded: Projection._ended,
