@@ -30,7 +30,7 @@ from dragoman.hub.folder import DataFolder
 from dragoman.hub.ports import AgentFactory
 from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
-from dragoman.services.identity import IdentityProblem, load_or_create
+from dragoman.services.identity import Identity, IdentityProblem, KeyNotKept, load_or_create
 from dragoman.services.observability import Telemetry
 from dragoman.services.observability.figures import Family
 from dragoman.services.trust import PolicyProblem, Trust
@@ -193,7 +193,11 @@ class Server:
     async def _trusted(self) -> Trust:
         """Who is let in by signature. Raises ``IdentityProblem``, ``PolicyProblem``."""
         settings, config = self.settings.trust, config_folder(os.environ)
-        host = await asyncio.to_thread(load_or_create, settings.host_key(config))
+        try:
+            host = await asyncio.to_thread(load_or_create, settings.host_key(config))
+        except KeyNotKept as problem:  # nobody knows this server by an address yet, and most clients need none
+            host = Identity.passing()
+            log.warning("%s; until the server stops it is %s, and another one after that", problem, host.address)
         return Trust(
             settings,
             folder=settings.lists_folder(config),

@@ -29,6 +29,10 @@ class IdentityProblem(Exception):
     """The key's file cannot be used or made. The message names it and says what to do; nothing of its content."""
 
 
+class KeyNotKept(IdentityProblem):
+    """There is no key yet, and none can be kept: a disk that is full or read-only, a folder of somebody else's."""
+
+
 class Identity:
     """A key pair. ``address`` is its public half: ``0x`` and 64 hexadecimal digits, in lower case."""
 
@@ -37,6 +41,11 @@ class Identity:
     def __init__(self, key: SigningKey) -> None:
         self._key = key
         self.address = f"0x{bytes(key.verify_key).hex()}"
+
+    @classmethod
+    def passing(cls) -> Identity:
+        """A new pair that nobody keeps."""
+        return cls.from_seed(secrets.token_bytes(SEED_BYTES))
 
     @classmethod
     def from_seed(cls, seed: bytes) -> Identity:
@@ -62,12 +71,13 @@ def load_or_create(file: Path) -> Identity:
     """The identity whose key is in ``file``, which is made with its folder where there is none. Blocks.
 
     The file has the key as 64 hexadecimal digits, or as 32 bytes, as ConnectOnion's ``agent.key`` does. Several
-    processes that make it at once get the same. Raises ``IdentityProblem``, also for a file that others may read.
+    processes that make it at once get the same. Raises ``IdentityProblem``, also for a file that others may read, and
+    ``KeyNotKept``.
     """
     try:
         seed = _read(file)
         if seed is None:
-            _make(file)
+            _try_to_make(file)
             seed = _read(file)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = error.strerror if isinstance(error, OSError) else None
@@ -115,6 +125,13 @@ def _seed(file: Path, data: bytes) -> bytes:
     if len(seed) != SEED_BYTES:
         raise IdentityProblem(f"the key {file} is damaged: put a copy of it there, or remove it, and a new one is made")
     return seed
+
+
+def _try_to_make(file: Path) -> None:
+    try:
+        _make(file)
+    except OSError as error:
+        raise KeyNotKept(f"the key {file} cannot be kept: {error.strerror or error}") from None
 
 
 def _make(file: Path) -> None:
