@@ -42,7 +42,7 @@ serve: $(READY) ## Start the server on 127.0.0.1:7337 (ARGS="--port 0 --json" ad
 test: $(EXTRAS) ## Run the whole suite, in JOBS processes (2)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-e2e: $(EXTRAS) ## Drive the real agents, offline (installs them from npm on first use)
+e2e: $(EXTRAS) ## Drive the real agents, offline (installs them from npm and PyPI on first use)
 	$(BIN)/python -m pytest -m e2e -rs tests/e2e $(ARGS)
 
 quick: $(EXTRAS) ## Run the suite without its slow tests

@@ -106,6 +106,12 @@ class Providers(Protocol):
         be used; else the first of them. Nobody is asked for it, and no program run.
         """
 
+    async def usual(self, provider: str | None = None, model: str | None = None) -> Preferred | None:
+        """Who would answer now if a session named this provider and model, or neither; None where nobody could.
+
+        Servers on this machine are looked for where nobody is named; no other is asked.
+        """
+
     async def set_key(self, provider: str, key: str) -> None:
         """Keep a key; returns once it is on disk. Raises ``InvalidRequest``, ``StorageUnavailable``."""
 

@@ -195,9 +195,9 @@ class OnionDialect:
         named = tuple(Skill(skill.name, skill.description) for skill in skills if skill.source in _SHOWN_SKILLS)
         if self.settings.kind != "native":
             return About((), self.settings.kind, named)
-        chosen = await self._providers.preferred(tuple(self._providers.auth_methods()), config.provider, config.model)
+        chosen = await self._providers.usual(config.provider, config.model)
         tools = await asyncio.to_thread(self._tools)  # they are imported with the first who asks
-        return About(tuple(tools), chosen.model or chosen.provider, named)
+        return About(tuple(tools), chosen.model or chosen.provider if chosen is not None else "", named)
 
     async def _shown(self, session: Session, wire_id: str) -> Shown:
         """A session as its clients see it. As it was when its newest turn ended it is at hand already."""

@@ -224,14 +224,14 @@ class Sessions:
         life = self._lives.get(session.id)
         if life is not None:
             return self._status(life)
-        if session.state.turn is not None:
+        if session.shown.turn is not None:
             return "running"
         idle = (self._registry.clock.now() - session.state.changed_at) / 1000
         return "connected" if idle <= self._settings.idle_seconds else "new"
 
     def _status(self, life: _Life) -> Status:
         session, clock = life.view.session, self._registry.clock
-        if session.state.turn is not None:
+        if session.shown.turn is not None:
             return "running"
         idle = min(clock.monotonic() - life.touched, (clock.now() - session.state.changed_at) / 1000)
         return "connected" if life.using or idle <= self._settings.idle_seconds else "new"

@@ -40,7 +40,7 @@ class TrustSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What becomes of a CONNECT that another socket has sent before: ``window`` lets it pass for ``replay_seconds``
     (clients that reconnect within a second sign the same bytes), ``strict`` never does, ``off`` always does."""
 
-    replay_seconds: float = 2.0
+    replay_seconds: float = 5.0
     """How long after its first use the same CONNECT passes."""
 
     kept_signatures: int = 50_000

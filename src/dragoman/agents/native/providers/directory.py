@@ -115,6 +115,15 @@ class ProviderDirectory:
         usual = model or self._usual_model(entry, named) or next(iter(entry.models), "")
         return Preferred(named or entry.id, usual)
 
+    async def usual(self, provider: str | None = None, model: str | None = None) -> Preferred | None:
+        try:
+            entry, wanted = await self._entry((provider or "").strip(), (model or "").strip())
+        except (InvalidRequest, ProviderFailed):
+            return None
+        if self._problem(entry) is not None:
+            return None
+        return Preferred(entry.id, wanted or next(iter(await self._models(entry)), ""))
+
     async def set_key(self, provider: str, key: str) -> None:
         self._check_has_key(provider)
         await asyncio.to_thread(self._keys.store.set, provider, key)
@@ -149,13 +158,7 @@ class ProviderDirectory:
 
         Raises ``InvalidRequest`` for a name that nobody has, ``ProviderFailed`` for one that cannot be used as it is.
         """
-        named, wanted = (provider or "").strip(), (model or "").strip()
-        if named or self._settings.provider:
-            entry = await self._named(named or self._settings.provider)
-            wanted = wanted or self._usual_model(entry, named)
-        else:
-            entry = await self._first(wanted or self._settings.model, insist=bool(wanted))
-            wanted = wanted or ("" if entry.demonstration else self._settings.model)
+        entry, wanted = await self._entry((provider or "").strip(), (model or "").strip())
         problem = self._problem(entry)
         if problem is not None:
             raise problem
@@ -168,6 +171,14 @@ class ProviderDirectory:
             return Chosen(entry.id, wanted, make, partial(self._programs.get, entry.id), partial(self._key_of, entry))
         await self._adapters.load(entry.api)
         return Chosen(entry.id, wanted, make)
+
+    async def _entry(self, named: str, wanted: str) -> tuple[CatalogueEntry, str]:
+        """Who is meant, and the model so far as anybody says it. Raises as ``choose``."""
+        if named or self._settings.provider:
+            entry = await self._named(named or self._settings.provider)
+            return entry, wanted or self._usual_model(entry, named)
+        entry = await self._first(wanted or self._settings.model, insist=bool(wanted))
+        return entry, wanted or ("" if entry.demonstration else self._settings.model)
 
     def provider(self, name: str) -> Provider:
         """The adapter of a provider, the same one as long as its key is. Raises as ``choose``."""
