@@ -54,6 +54,10 @@ def settings_of(arguments: argparse.Namespace, flags: Flags, *, usual: Flags | N
     return load(file, os.environ, flags, usual=usual)
 
 
+SHORTEST_CODE = 6
+"""Characters of an invite code from which on no log line shows it; a shorter one may be part of any word."""
+
+
 def run_server(
     settings: Settings,
     *,
@@ -81,6 +85,8 @@ def run_server(
     async def serving() -> int:
         server = Server(settings, only_session=only_session, workplace=workplace)
         await server.start()
+        for code in server.codes:
+            scrubber.add(code if len(code) >= SHORTEST_CODE else None)
         handle_signals(server)
         try:
             if prepare is not None:

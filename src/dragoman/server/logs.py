@@ -17,8 +17,10 @@ _MARK = "***"
 CONSOLE = "dragoman.console"
 """The logger of lines that a dialect says to whoever watches, in its contract's own form: people see them bare."""
 
+_MARKS = (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))}
-"""Control characters but the line feed, as people can read them."""
+_CONTROLS |= {code: f"\\u{code:04x}" for code in _MARKS}
+"""Control characters but the line feed, and marks that nobody sees but that turn text around, as people can read them."""
 
 
 class Scrubber:

@@ -102,6 +102,11 @@ class Server:
         return self._registry
 
     @property
+    def codes(self) -> tuple[str, ...]:
+        """Invite codes, once started: what no log line may show."""
+        return self._trust.secrets if self._trust is not None else ()
+
+    @property
     def port(self) -> int:
         """The port that is really bound."""
         assert self._listener is not None

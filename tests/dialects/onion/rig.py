@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -115,6 +116,19 @@ class Onion(Served):
     def _status(self, name: str) -> int:
         text = Path(f"/proc/{self.pid}/status").read_text()
         return 1024 * next(int(line.split()[1]) for line in text.splitlines() if line.startswith(name))
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """GET, from the server's root: status and body."""
+        return await asyncio.to_thread(self._get, path)
+
+    def _get(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.ready["port"], timeout=LIMIT)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
 
     async def hub_sessions(self) -> list[dict[str, Any]]:
         """The server's sessions as the hub dialect lists them."""
