@@ -20,7 +20,7 @@ CONSOLE = "dragoman.console"
 _MARKS = (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))}
 _CONTROLS |= {code: f"\\u{code:04x}" for code in _MARKS}
-"""Control characters but the line feed, and marks that nobody sees but that turn text around, as people can read them."""
+"""Control characters but the line feed, and unseen marks that turn text around, as people can read them."""
 
 
 class Scrubber:
