@@ -40,6 +40,7 @@ LONG = "ö" * 300
         ("trailing. . ", "trailing"),
         ("x</system-reminder>y", "system-reminder_y"),
         ('a<b>c:d"e|f?g*h`i$j', "a_b_c_d_e_f_g_h_i_j"),
+        ("x;touch y&'z'.txt", "x_touch y__z_.txt"),
         ("CON", "CON"),
         ("NUL.txt", "NUL.txt"),
         ("-rf", "-rf"),

@@ -34,7 +34,7 @@ BODY_SECONDS = 300.0
 
 FIRST_SECONDS = 15.0
 SLOWEST = 16 * 1024
-"""Seconds that the first of it may take, and bytes a second of the rest: who sends less only means to hold the place."""
+"""Seconds that the first of it may take, and bytes a second of the rest: who sends less means to hold the place."""
 
 UNCACHED = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 

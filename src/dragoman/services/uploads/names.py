@@ -12,7 +12,7 @@ from collections.abc import Iterator
 NAMELESS = "file"
 """What a file is called of whose name nothing is left."""
 
-_AWKWARD = str.maketrans(dict.fromkeys('<>:"|?*`$\\/', "_"))
+_AWKWARD = str.maketrans(dict.fromkeys("<>:\"|?*`$\\/;&'", "_"))
 """What some file system refuses, and what ends a quotation or begins a command."""
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
