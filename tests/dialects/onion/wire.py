@@ -90,6 +90,10 @@ class Wire(asyncio.Protocol):
         whole = _frame(TEXT, text.encode())
         self._transport.write(whole[: len(whole) // 2])
 
+    def send_raw(self, data: bytes) -> None:
+        """Bytes as they are, whether or not they make a frame."""
+        self._transport.write(data)
+
     def send_pong(self, payload: bytes) -> None:
         """A pong, whether or not there was a ping."""
         self._transport.write(_frame(PONG, payload))
