@@ -36,6 +36,9 @@ ANONYMOUS = f"{DIALECT}:anonymous"
 SWEEP_SHARE = 10
 """A stuck turn is noticed within this part of the time after which it counts as stuck."""
 
+SOONEST_SWEEP = 0.05
+"""Seconds between two looks at least, however short those times are."""
+
 MakeSession = Callable[[Principal], Awaitable[Session]]
 
 
@@ -248,7 +251,8 @@ class Sessions:
 
     async def _sweep(self) -> None:
         """End turns that are stuck (seed: 1h idle), and forget sessions that have been idle for long."""
-        every = min(60.0, self._settings.idle_seconds / SWEEP_SHARE, self._settings.stuck_seconds / SWEEP_SHARE)
+        shortest = min(self._settings.idle_seconds, self._settings.stuck_seconds)
+        every = min(60.0, max(SOONEST_SWEEP, shortest / SWEEP_SHARE))
         while True:
             await asyncio.sleep(every)
             for name, life in list(self._lives.items()):

@@ -85,3 +85,35 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     shared_bytes: int = 8 * 1024 * 1024
     """Bytes of such frames."""
+
+    def __post_init__(self) -> None:
+        for name in _TIMES:
+            if not getattr(self, name) > 0:  # so that it is no nan either
+                raise ValueError(f"dialects.onion.{name}: a time has to be more than 0")
+        for name in _COUNTS:
+            if getattr(self, name) < 0:
+                raise ValueError(f"dialects.onion.{name}: it cannot be less than 0")
+        for name in _NEEDED:
+            if getattr(self, name) < 1:
+                raise ValueError(f"dialects.onion.{name}: it has to be 1 at least")
+
+
+_TIMES = ("ping_seconds", "idle_seconds", "stuck_seconds", "result_seconds", "input_seconds")
+
+_NEEDED = ("message_limit", "stranger_message_limit", "commands", "reply_backlog")
+"""Without which nobody could be served."""
+
+_COUNTS = (
+    "results_bytes",
+    "listed_results",
+    "listed_bytes",
+    "waiting_inputs",
+    "input_bytes",
+    "big_message",
+    "trace_entries",
+    "claim_messages",
+    "view_bytes",
+    "kept_views",
+    "shared_frames",
+    "shared_bytes",
+)
