@@ -14,7 +14,7 @@ from typing import NoReturn
 from dragoman.hub.events import Json
 from dragoman.hub.sizes import holds_more
 
-MOST_VALUES = 1000
+MOST_VALUES = 200
 """Values that a payload may have, all levels counted. Honest ones have a dozen. Each costs time in each form, and it is
 anybody's payload that is written out to see whether its signature is right."""
 
