@@ -295,6 +295,16 @@ def test_nothing_is_left_behind(lists: Lists, tmp_path: Path) -> None:
     assert sorted(file.name for file in (tmp_path / "trust").iterdir()) == [".lock", "contacts.txt"]
 
 
+def test_what_a_killed_writer_left_goes_with_the_next_change(lists: Lists, file: Path) -> None:
+    left, own = file.with_name(".contacts.txt.0123456789abcdef"), file.with_name(".contacts.txt.mine")
+    for each in (left, own):
+        each.write_text(f"{BOB.address}\n")
+    assert lists.add("blocklist", ADDRESS)
+    assert not left.exists()
+    assert own.exists()
+    assert not lists.names("contacts", BOB.address)
+
+
 def test_where_none_can_be_written_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refused, match=r"^misconfigured: contacts.txt: it cannot be written: "):

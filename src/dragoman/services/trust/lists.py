@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +33,9 @@ LOCK_SECONDS = 5.0
 
 _LOCK = ".lock"
 _LOCK_PAUSE = 0.01
+_LEFT = re.compile(r"\.(?:whitelist|contacts|blocklist|admins)\.txt\.[0-9a-f]{16}")
+"""What a list is written to, before it takes its place."""
+
 _NOBODY = Entries()
 
 
@@ -108,6 +112,7 @@ class Lists:
             lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 self._take(lock)
+                self._tidy()
                 # Somebody keeps it elsewhere, and links to it: the link stays.
                 yield real_path(self._files[name])
             finally:
@@ -128,6 +133,12 @@ class Lists:
                 time.sleep(_LOCK_PAUSE)
             else:
                 return
+
+    def _tidy(self) -> None:
+        """Remove what a writer left that was killed: whoever holds the lock is the only one here."""
+        for left in self._folder.iterdir():
+            if _LEFT.fullmatch(left.name):
+                left.unlink(missing_ok=True)
 
     def _lines(self, name: ListName, file: Path) -> list[str]:
         data = read_whole(file, self._most)
