@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from types import TracebackType
+from collections.abc import Iterable
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from . import coworker_requests as requests
@@ -31,21 +29,23 @@ from .coworker_asking import CoworkerAsking
 from .coworker_connection import Connection, CoworkerOptions
 from .coworker_place import Message, Place
 from .coworker_requests import Request
-from .errors import ClientClosed, ClientError
+from .framed import FramedClient
 
 __all__ = ["CoworkerClient", "CoworkerOptions", "Message"]
 
-_ANSWERS_KEPT = 64
-"""Answers that are kept, to be given again where the cut connection may have lost them."""
 
-
-class CoworkerClient(CoworkerAsking):
+class CoworkerClient(FramedClient[Request, int], CoworkerAsking):
     """See the module. ``url`` is the socket's, as a server's ready line says.
 
     ``session`` joins a session; ``after`` goes on behind a cursor of it. ``features`` are extensions to ask for:
     ``resume``, ``void``. ``reconnect`` says whether to connect again after a cut: by default where the session is still
     there then. A client that insists (True) gets a new session each time; what it sends goes to the newest one.
+
+    ``frames`` gives every frame, replies too, from ``server_hello`` on.
     """
+
+    options: CoworkerOptions
+    _connection: Connection
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class CoworkerClient(CoworkerAsking):
         name: str | None = None,
         options: CoworkerOptions | None = None,
     ) -> None:
-        self.options = options or CoworkerOptions()
+        super().__init__(options or CoworkerOptions(), after)
         self.hello: Message | None = None
         self.config: Message | None = None
         self.busy = False
@@ -69,59 +69,24 @@ class CoworkerClient(CoworkerAsking):
         self._reconnect = reconnect
         self._name = name
         self._place = Place(after)
-        self._handled = after
-        self._given: int | None = None
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         self._connection = Connection(headers, self.options, self)
-        self._frames: deque[Message] = deque()
-        self._answers: OrderedDict[str, Request] = OrderedDict()
-        self._watchers: set[asyncio.Future[None]] = set()
-        self._iterating = False
 
     # Life
 
-    async def __aenter__(self) -> CoworkerClient:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def start(self) -> None:
         """Connect, and return once the session is there. Raises ``Denied``, ``TimeoutError``."""
-        self._connection.start()
-        try:
-            async with asyncio.timeout(self.options.answer_limit):
-                await self._until(lambda: self.hello is not None)
-        except TimeoutError:
-            await self.close()
-            problem = self._connection.problem
-            raise TimeoutError(f"no session within {self.options.answer_limit:g} s: {problem}") from None
-        except BaseException:
-            await self.close()
-            raise
+        await self._begin(lambda: self.hello is not None)
 
     async def close(self) -> None:
         """End the connection, and by the protocol the session."""
-        await self._connection.close(ClientClosed("the client is closed"))
+        await self._leave()
 
     @property
     def session(self) -> str:
         """The session's id, as the newest ``server_hello`` said it."""
         assert self.hello is not None, "there is no session before start() has returned"
         return str(self.hello["sessionId"])
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection now."""
-        return self._connection.connected
-
-    @property
-    def connections(self) -> int:
-        """How many connections there have been."""
-        return self._connection.count
 
     @property
     def resumes(self) -> bool:
@@ -137,15 +102,6 @@ class CoworkerClient(CoworkerAsking):
         return self._handled
 
     # Hearing
-
-    def frames(self) -> AsyncIterator[Message]:
-        """Every frame, replies too, in order, from ``server_hello`` on; ends with ``close``.
-
-        May be left and taken up again; what comes meanwhile waits. While nobody iterates, so many frames wait
-        (``frame_backlog``); then nothing more is read, and requests wait as well. Raises ``Denied`` or
-        ``ConnectionLost`` when there will be no other connection.
-        """
-        return _Frames(self._next)
 
     async def idle(self, *, within: float | None = None) -> None:
         """Wait until no turn runs. Raises ``TimeoutError``, and as ``frames``."""
@@ -175,7 +131,7 @@ class CoworkerClient(CoworkerAsking):
 
     def cancel(self) -> None:
         """End the turn that runs, if there is one; ``idle`` waits for it."""
-        self._connection.send(requests.cancel())
+        self._send(requests.cancel())
 
     async def reset(self) -> None:
         """Clear the conversation and the todos. Raises ``Refused`` (``busy``)."""
@@ -221,7 +177,7 @@ class CoworkerClient(CoworkerAsking):
         if self._handled is None:
             self._handled = hello.get("cursor")
         if self._name is not None:
-            self._connection.send(Request({"type": "client_hello", "client": self._name}))
+            self._send(Request({"type": "client_hello", "client": self._name}))
         return known
 
     def on_frame(self, frame: Message, *, answers: bool) -> None:
@@ -233,39 +189,19 @@ class CoworkerClient(CoworkerAsking):
             self.busy = frame["busy"]
         elif frame["type"] == "config_updated":
             self.config = frame["config"]
-        if new and self.options.frame_backlog:
-            self._frames.append(frame)
+        if new:
+            self._hand_over(frame)
         self._tell()
-
-    async def room(self) -> None:
-        """Wait until there is room for more frames: until then nothing is read."""
-        if len(self._frames) > self.options.frame_backlog:
-            await self._until(lambda: len(self._frames) <= self.options.frame_backlog)
 
     def on_cut(self) -> bool:
         """There is no connection any more; returns whether another one is to be tried."""
         return self.lasting if self._reconnect is None else self._reconnect
 
-    def on_end(self, error: ClientError) -> None:  # noqa: ARG002  who waits is given it
-        """There will be no other connection."""
-        self._tell()
-
     # Inside
 
-    async def _next(self) -> Message:
-        """The frame that is due; the one before it is handled."""
-        if self._iterating:
-            raise RuntimeError("somebody waits for this client's next frame already")
-        self._handled = self._given if self._given is not None else self._handled
-        self._iterating = True
-        try:
-            await self._until(lambda: bool(self._frames))
-        finally:
-            self._iterating = False
-        frame = self._frames.popleft()
-        self._given = frame.get("cursor")
-        self._tell()
-        return frame
+    def _mark(self, frame: Message) -> int | None:
+        cursor: int | None = frame.get("cursor")
+        return cursor
 
     def _is_new(self, frame: Message, *, answers: bool) -> bool:
         if frame["type"] == "pong":
@@ -276,43 +212,7 @@ class CoworkerClient(CoworkerAsking):
             return False  # the echo of a prompt that was sent twice: its event is told too
         return answers or self._place.is_new(frame)
 
-    def _tell(self) -> None:
-        for watcher in self._watchers:
-            if not watcher.done():
-                watcher.set_result(None)
-
-    async def _until(self, is_true: Callable[[], bool]) -> None:
-        """Wait for a change that makes it true. Raises what ended the connection for good."""
-        while not is_true():
-            if self._connection.final is not None:
-                raise self._connection.final
-            watcher = asyncio.get_running_loop().create_future()
-            self._watchers.add(watcher)
-            try:
-                await watcher
-            finally:
-                self._watchers.discard(watcher)
-
-    def _respond(self, request_id: str, request: Request) -> None:
-        self._connection.send(request)
-        self._answers[request_id] = request
-        if len(self._answers) > _ANSWERS_KEPT:
-            self._answers.popitem(last=False)
-
     def _answer_again(self, request_id: str) -> None:
         """A prompt is told again though it was answered: the answer was lost with the connection."""
         if (request := self._answers.get(request_id)) is not None:
-            self._connection.send(request)
-
-
-class _Frames(AsyncIterator[Message]):
-    """What ``frames`` gives."""
-
-    def __init__(self, next_frame: Callable[[], Awaitable[Message]]) -> None:
-        self._next_frame = next_frame
-
-    async def __anext__(self) -> Message:
-        try:
-            return await self._next_frame()
-        except ClientClosed:
-            raise StopAsyncIteration from None
+            self._send(request)

@@ -19,15 +19,14 @@ nothing of the server is imported.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from . import onion_requests as requests
-from .errors import ClientClosed, ClientError, OnboardingRequired, TurnFailed
+from .errors import OnboardingRequired, TurnFailed
+from .framed import FramedClient
 from .onion_asking import OnionAsking
 from .onion_connection import Connection, OnionOptions
 from .onion_key import OnionKey
@@ -35,9 +34,6 @@ from .onion_place import Message, Place, event_id
 from .onion_requests import Request
 
 __all__ = ["OnionClient", "OnionKey", "OnionOptions", "Outcome"]
-
-_ANSWERS_KEPT = 64
-"""Answers that are kept, to be given again where the cut connection may have lost them."""
 
 _OUTCOMES_KEPT = 64
 """Turns whose outcome is kept for who has not looked yet."""
@@ -53,13 +49,18 @@ class Outcome:
     duration_ms: int | None
 
 
-class OnionClient(OnionAsking):
+class OnionClient(FramedClient[Request, str], OnionAsking):
     """See the module. ``url`` is the socket's, as a server's ready line says.
 
     ``key`` says who calls; without one the caller is anonymous. ``host`` is the server's address, where signatures are
     to be good for it alone. ``session_id`` names a session to go on with, ``last_msg_id`` an event of it to go on
     behind, ``history`` a session object that the client brings. ``invite_code`` is given to a server that wants one.
+
+    ``frames`` gives every frame but PING, from CONNECTED on.
     """
+
+    options: OnionOptions
+    _connection: Connection
 
     def __init__(
         self,
@@ -75,44 +76,30 @@ class OnionClient(OnionAsking):
         reconnect: bool = True,
         options: OnionOptions | None = None,
     ) -> None:
-        self.options = options or OnionOptions()
+        super().__init__(options or OnionOptions(), last_msg_id)
         self.session_id = session_id
         self.status = "new"
         self.running = False
         self.session: Message = {}
         self.chat_items: list[Message] = []
         self.gate: Message | None = None
-        self._url = urlunsplit(urlsplit(url.replace("http", "ws", 1) if url.startswith("http") else url))
+        self._url = url.replace("http", "ws", 1) if url.startswith("http") else url
         self._key = key
         self._host = host
         self._history = history
         self._invite_code = invite_code
         self._reconnect = reconnect
         self._place = Place(last_msg_id)
-        self._handled, self._given = last_msg_id, last_msg_id
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         self._connection = Connection(headers, self.options, self)
-        self._frames: deque[Message] = deque()
-        self._answers: OrderedDict[str, Request] = OrderedDict()
         self._given_again: set[str] = set()
         self._outcomes: OrderedDict[int, Outcome | TurnFailed] = OrderedDict()
         self._over = self._missed = 0
         """How many turns were seen to end, and the newest of them whose end nobody heard."""
         self._begun: OrderedDict[str, int] = OrderedDict()
         """Which turn each prompt went into."""
-        self._watchers: set[asyncio.Future[None]] = set()
-        self._iterating = False
 
     # Life
-
-    async def __aenter__(self) -> OnionClient:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def start(self) -> None:
         """Connect, and return once the session is there.
@@ -120,17 +107,7 @@ class OnionClient(OnionAsking):
         Raises ``Denied`` with the server's words, ``TimeoutError``, ``Refused`` for the ``invite_code``, and
         ``OnboardingRequired``: then the connection stands, and ``onboard`` or ``close`` is what comes next.
         """
-        self._connection.start()
-        try:
-            async with asyncio.timeout(self.options.answer_limit):
-                await self._until(lambda: self.connected or self.gate is not None)
-        except TimeoutError:
-            await self.close()
-            problem = self._connection.problem
-            raise TimeoutError(f"no session within {self.options.answer_limit:g} s: {problem}") from None
-        except BaseException:
-            await self.close()
-            raise
+        await self._begin(lambda: self.connected or self.gate is not None)
         if self.gate is not None:
             if self._invite_code is None:
                 raise OnboardingRequired(self.gate)
@@ -143,23 +120,13 @@ class OnionClient(OnionAsking):
         """
         offered = {"invite_code": invite_code, "payment": payment}
         signed = self._signed({name: given for name, given in offered.items() if given is not None})
-        await self._connection.ask(requests.onboard(signed), self.options.answer_limit, at_gate=True)
+        await self._connection.ask_at_gate(requests.onboard(signed), self.options.answer_limit)
         async with asyncio.timeout(self.options.answer_limit):
             await self._until(lambda: self.connected)
 
     async def close(self) -> None:
         """Leave. The session stays, and what runs in it goes on."""
-        await self._connection.close(ClientClosed("the client is closed"))
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection now that the server let in."""
-        return self._connection.connected
-
-    @property
-    def connections(self) -> int:
-        """How many such connections there have been."""
-        return self._connection.count
+        await self._leave()
 
     @property
     def last_msg_id(self) -> str | None:
@@ -168,17 +135,6 @@ class OnionClient(OnionAsking):
         Kept together with what was made of the frames, it goes on from there in another process.
         """
         return self._handled
-
-    # Hearing
-
-    def frames(self) -> AsyncIterator[Message]:
-        """Every frame but PING, in order, from CONNECTED on; ends with ``close``.
-
-        May be left and taken up again; what comes meanwhile waits. While nobody iterates, so many frames wait
-        (``frame_backlog``); then nothing more is read, and requests wait as well. Raises ``Denied`` or
-        ``ConnectionLost`` when there will be no other connection.
-        """
-        return _Frames(self._next)
 
     # Turns
 
@@ -239,31 +195,22 @@ class OnionClient(OnionAsking):
         self._given_again = set(self._answers)
         if self.options.again:
             for request in self._answers.values():
-                self._connection.send(request)
+                self._send(request)
 
     def on_frame(self, frame: Message) -> bool:
         """A frame came; returns whether it was not known already."""
         new = self._place.is_new(frame)
         if new:
             self._follow(frame)
-            if self.options.frame_backlog and not self._is_own_doubt(frame):
-                self._frames.append(frame)
+            if not self._is_own_doubt(frame):
+                self._hand_over(frame)
         self._tell()
         return new
-
-    async def room(self) -> None:
-        """Wait until there is room for more frames: until then nothing is read."""
-        if len(self._frames) > self.options.frame_backlog:
-            await self._until(lambda: len(self._frames) <= self.options.frame_backlog)
 
     def on_cut(self) -> bool:
         """There is no connection any more; returns whether another one is to be tried."""
         self._tell()
         return self._reconnect
-
-    def on_end(self, error: ClientError) -> None:  # noqa: ARG002  who waits is given it
-        """There will be no other connection."""
-        self._tell()
 
     # Inside
 
@@ -272,11 +219,11 @@ class OnionClient(OnionAsking):
             raise ValueError("that takes a key")
         return self._key.signed(arguments if self._host is None else {**arguments, "to": self._host})
 
-    def _send(self, request: Request) -> None:
-        self._connection.send(request)
-
     async def _ask(self, request: Request) -> Message:
         return await self._connection.ask(request, self.options.answer_limit)
+
+    def _mark(self, frame: Message) -> str | None:
+        return event_id(frame)
 
     def _follow(self, frame: Message) -> None:
         """Keep up with what is true of the session."""
@@ -315,12 +262,6 @@ class OnionClient(OnionAsking):
             raise outcome
         return outcome
 
-    def _respond(self, request_id: str, request: Request) -> None:
-        self._connection.send(request)
-        self._answers[request_id] = request
-        if len(self._answers) > _ANSWERS_KEPT:
-            self._answers.popitem(last=False)
-
     def _is_own_doubt(self, frame: Message) -> bool:
         """An answer that was given again after a cut had arrived before it: nobody needs to hear of that."""
         if frame["type"] != "ERROR" or frame.get("code") != "STALE_ANSWER":
@@ -329,48 +270,3 @@ class OnionClient(OnionAsking):
             return False
         self._given_again.discard(frame["request_id"])
         return True
-
-    async def _next(self) -> Message:
-        """The frame that is due; the one before it is handled."""
-        if self._iterating:
-            raise RuntimeError("somebody waits for this client's next frame already")
-        self._handled = self._given
-        self._iterating = True
-        try:
-            await self._until(lambda: bool(self._frames))
-        finally:
-            self._iterating = False
-        frame = self._frames.popleft()
-        self._given = event_id(frame) or self._given
-        self._tell()
-        return frame
-
-    def _tell(self) -> None:
-        for watcher in self._watchers:
-            if not watcher.done():
-                watcher.set_result(None)
-
-    async def _until(self, is_true: Callable[[], bool]) -> None:
-        """Wait for a change that makes it true. Raises what ended the connection for good."""
-        while not is_true():
-            if self._connection.final is not None:
-                raise self._connection.final
-            watcher = asyncio.get_running_loop().create_future()
-            self._watchers.add(watcher)
-            try:
-                await watcher
-            finally:
-                self._watchers.discard(watcher)
-
-
-class _Frames(AsyncIterator[Message]):
-    """What ``frames`` gives."""
-
-    def __init__(self, next_frame: Callable[[], Awaitable[Message]]) -> None:
-        self._next_frame = next_frame
-
-    async def __anext__(self) -> Message:
-        try:
-            return await self._next_frame()
-        except ClientClosed:
-            raise StopAsyncIteration from None
