@@ -1,42 +1,34 @@
 """A session: one agent in one folder, with one ordered log and a single writer.
 
 ``SessionLog`` is the log with its readers, ``HistorySession`` has the commands for the conversation as a whole,
-``WorkspaceSession`` those for the folder's checkpoints, ``ToolSession`` those for tools that clients run; here are all
-others, and what an agent may ask.
+``WorkspaceSession`` those for the folder's checkpoints, ``ToolSession`` those for tools that clients run,
+``DecidingSession`` those for decisions; here are all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Literal
 
 from .artifacts import is_artifact
 from .client_tools import ToolSession
-from .decisions import DecisionWaiters, check_answer, position, right_to_answer, spelt_out, take
+from .deciding import DecidingSession
 from .errors import (
-    AlreadyResolved,
-    AnsweredAlready,
     Busy,
     ConflictingRepeat,
     InvalidRequest,
     LimitReached,
     NotRunning,
     StorageUnavailable,
-    UnknownDecision,
     UnknownTurn,
 )
 from .events import (
-    Answer,
     AnyFact,
     ArtifactStored,
     Attachment,
     CancelRequested,
-    DecisionOpened,
-    DecisionOutcome,
-    DecisionResolved,
-    DecisionRevised,
     Event,
     Json,
     PromptSubmitted,
@@ -65,7 +57,7 @@ WhenBusy = Literal["refuse", "queue", "steer"]
 """What ``submit`` does while a turn runs."""
 
 
-class Session(ToolSession, WorkspaceSession):
+class Session(ToolSession, DecidingSession, WorkspaceSession):
     """See the module. Made by the registry only."""
 
     def __init__(self, state: SessionState, factory: AgentFactory, parts: SessionParts) -> None:
@@ -73,10 +65,6 @@ class Session(ToolSession, WorkspaceSession):
         self.recovering: asyncio.Task[None] | None = None
         self._live_count = parts.live_count
         self._factory = factory
-        self._agent: Agent | None = None
-        self._waiters = DecisionWaiters()
-        self._secrets: dict[str, Answer] = {}
-        self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._turns = TurnRunner(self)
 
     # What it is
@@ -195,52 +183,6 @@ class Session(ToolSession, WorkspaceSession):
         await self.durable(self.head, limit=self.limits.ack_seconds)
         return current.turn
 
-    async def answer(
-        self, principal: Principal, decision: str, answer: Answer, *, via: str, question: int | None = None
-    ) -> Event:
-        """Resolve a decision, or go on with its dialog while questions are left; returns once that is durable.
-
-        ``question`` is the place, from 0, of the question that the answer begins with, for whoever may have seen an
-        older one. A question or a form needs the write right, all else approve. Raises ``AlreadyResolved`` when someone
-        was first, ``AnsweredAlready`` when that was so for this question, ``UnknownDecision``, ``InvalidAnswer`` (it
-        stays open), ``NotPermitted``.
-        """
-        self._check_may_answer(principal, decision)
-        if json_size(answer) > self.limits.prompt_bytes:
-            raise LimitReached(f"the answer is longer than {self.limits.prompt_bytes} bytes (prompt_bytes)")
-        if decision in self.state.decisions:
-            async with self.ensure_agent().answering(decision, answer):
-                event = await self._take_answer(principal, decision, answer, via, question)
-            return await self.acknowledged(event)
-        raise await self.no_longer_open(decision)
-
-    def _check_may_answer(self, principal: Principal, decision: str) -> None:
-        """What became of one that is not open any more is told to whoever might have answered it."""
-        opened = self.state.decisions.get(decision)
-        if opened is not None:
-            self.admit(principal, right_to_answer(opened.kind))
-        else:
-            self.admit(principal, Right.WRITE if Right.WRITE in principal.rights else Right.APPROVE)
-
-    async def _take_answer(
-        self, principal: Principal, decision: str, answer: Answer, via: str, question: int | None
-    ) -> Event:
-        opened = self.state.decisions.get(decision)
-        if opened is None:
-            raise await self.no_longer_open(decision)
-        principal.check(self.id, right_to_answer(opened.kind))  # what it is may have been seen only meanwhile
-        if question is not None and question != position(opened):
-            raise AnsweredAlready(question)
-        check_answer(opened, answer)
-        answer = spelt_out(opened, answer)
-        answer, left = take(opened, self.state.answered.get(decision, ()), answer)
-        if left:
-            return self._go_on(decision, answer.answers, principal.id)
-        if opened.secret:
-            self._secrets[decision] = answer
-            answer = Answer(accept=answer.accept, option=answer.option, withheld=True)
-        return self._resolve(decision, "answered", answer=answer, by=principal.id, via=via)
-
     async def accepted(self, principal: Principal, client_message_id: str, *, via: str) -> bool:
         """Whether a submission with this client message id was accepted before: sent again, it repeats that one."""
         self.admit(principal, Right.WRITE)
@@ -311,7 +253,7 @@ class Session(ToolSession, WorkspaceSession):
             for prompt in list(self.state.queue):
                 self.record(PromptWithdrawn(prompt=prompt.prompt, reason="closed"), settling=True)
             for decision in list(self.state.decisions):
-                self._resolve(decision, "cancelled", reason="closed")
+                self.cancel_decision(decision, "closed")
             for fact in dangling_calls(self.state, "the session was closed", now=self.clock.now()):
                 self.record(fact, settling=True)
             self.record(SessionClosed(reason=reason, by=by), settling=True)
@@ -333,8 +275,7 @@ class Session(ToolSession, WorkspaceSession):
         await self.end_workspace(max(0.0, deadline - loop.time()) / 2)
         if self._agent is not None:
             await self._agent.close(max(0.0, deadline - loop.time()))
-        for timer in self._expiries.values():
-            timer.cancel()
+        self.end_expiries()
 
     # For agents
 
@@ -347,44 +288,6 @@ class Session(ToolSession, WorkspaceSession):
         if self._agent is None:
             self._agent = self._factory.make(self)
         return self._agent
-
-    async def decide(self, opened: DecisionOpened) -> Answer:
-        """Open a decision and wait for its durable answer. Raises ``DecisionClosed``."""
-        self.open_decision(opened)
-        return await self._waiters.wait(opened.decision)
-
-    def open_decision(self, opened: DecisionOpened) -> Event:
-        """Open a decision that the agent will be told of through ``Agent.resolved``."""
-        if len(self.state.decisions) >= self.limits.open_decisions:
-            raise LimitReached(f"{self.limits.open_decisions} decisions are open (open_decisions)")
-        if opened.decision in self.state.decisions:
-            raise InvalidRequest(f"decision {opened.decision!r} is open already")
-        return self.record(opened)
-
-    def cancel_decision(self, decision: str, reason: str) -> bool:
-        """Close an open decision without an answer; False when it is not open any more."""
-        if decision not in self.state.decisions:
-            return False
-        self._resolve(decision, "cancelled", reason=reason)
-        return True
-
-    def settle_decision(
-        self,
-        decision: str,
-        *,
-        answer: Answer | None = None,
-        by: str | None = None,
-        via: str = "terminal",
-        reason: str | None = None,
-    ) -> bool:
-        """An open decision was answered beside the hub: at the agent's own terminal. False when it is not open.
-
-        ``answer`` is None where nobody can know what was said.
-        """
-        if decision not in self.state.decisions:
-            return False
-        self._resolve(decision, "answered", answer=answer, by=by, via=via, reason=reason)
-        return True
 
     # Inside
 
@@ -428,63 +331,15 @@ class Session(ToolSession, WorkspaceSession):
         assert isinstance(fact, TurnStarted | PromptTaken)
         return fact.turn
 
-    async def no_longer_open(self, decision: str) -> AlreadyResolved | UnknownDecision:
-        """What an answer to a decision that is not open is refused with; the outcome is durable by then."""
-        fact = await self.fact_of(f"decision:{decision}")
-        if fact is None:
-            return UnknownDecision(decision)
-        assert isinstance(fact, DecisionResolved)
-        return AlreadyResolved(decision, fact.outcome, fact.answer)
-
-    def _go_on(self, decision: str, answered: tuple[Answer, ...], by: str) -> Event:
-        return self.record(
-            DecisionRevised(decision=decision, answered=answered, question_current=len(answered), by=by, cause="")
-        )
-
-    def _resolve(self, decision: str, outcome: DecisionOutcome, **more: object) -> Event:
-        fact = DecisionResolved(decision=decision, outcome=outcome, **more)  # type: ignore[arg-type]
-        return self.record(fact, settling=True)
-
-    def _recorded(self, fact: AnyFact) -> None:
-        if isinstance(fact, DecisionOpened) and fact.expires_at is not None:
-            self._expire_later(fact)
-
     def reserved_tools(self) -> Collection[str]:
         return self.ensure_agent().own_tools
 
     def _became_durable(self, fact: AnyFact) -> None:
         super()._became_durable(fact)
-        if isinstance(fact, DecisionRevised) and fact.answered is not None and fact.by is not None:
-            self._tell(fact.decision, lambda agent: agent.progressed(fact))
         if isinstance(fact, SessionCreated | SettingsChanged):
             self.begin_checkpoints()
         if isinstance(fact, SessionClosed):
             self.end_checkpoints()
-        if not isinstance(fact, DecisionResolved):
-            return
-        if (timer := self._expiries.pop(fact.decision, None)) is not None:
-            timer.cancel()
-        answer = self._secrets.pop(fact.decision, fact.answer)
-        if self._waiters.resolve(fact.decision, fact.outcome, answer):
-            return
-        self._tell(fact.decision, lambda agent: agent.resolved(fact, answer))
-
-    def _tell(self, decision: str, say: Callable[[Agent], None]) -> None:
-        if self._agent is not None:
-            try:
-                say(self._agent)
-            except Exception:
-                log.exception("the agent of session %s did not take what became of %s", self.id, decision)
-
-    def _expire_later(self, opened: DecisionOpened) -> None:
-        assert opened.expires_at is not None
-        delay = max(0.0, (opened.expires_at - self.clock.now()) / 1000)
-        loop = asyncio.get_running_loop()
-        self._expiries[opened.decision] = loop.call_later(delay, self._expire, opened.decision)
-
-    def _expire(self, decision: str) -> None:
-        if decision in self.state.decisions:
-            self._resolve(decision, "expired", reason="expired")
 
 
 def _repeats(first: PromptSubmitted, again: PromptSubmitted) -> bool:
