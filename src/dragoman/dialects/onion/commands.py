@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Raw
 
 from dragoman.hub.errors import AlreadyResolved, AnsweredAlready, HubError, UnknownDecision
 from dragoman.hub.events import Answer
 from dragoman.hub.permissions import Right
-from dragoman.services.trust import Caller, Onboarding, Refused, Signed
-from dragoman.services.uploads import UploadRefused, discard, receive
+from dragoman.services.trust import Caller, Refused
+from dragoman.services.uploads import UploadRefused
 
 from . import client_messages as asked
 from . import messages as wire
 from .answers import approval_answer, plan_answer, question_answer
 from .asking import Ask, WireKind
 from .errors import NOT_CONNECTED, PROMPT_REQUIRED, stale
+from .gate import Gate
 from .merging import BadClaim, Claim, read_claim
 from .sessions import DIALECT, Joined
+from .submitting import Prompt, submit
 from .view import Place
 from .words import OUR_MODES
 
@@ -31,73 +31,37 @@ if TYPE_CHECKING:
     from .link import OnionLink
 
 
-class _Gated(msgspec.Struct, frozen=True):
-    """A CONNECT that waits at the gate, and who sent it."""
-
-    caller: Caller
-    message: asked.Connect
-
-
 class Commands:
     """The commands of one link."""
 
     def __init__(self, link: OnionLink, dialect: OnionDialect) -> None:
         self._link = link
         self._dialect = dialect
-        self._caller: Caller | None = None
-        self._gated: _Gated | None = None
+        self._gate = Gate(link, dialect)
 
     async def handle(self, message: asked.ClientMessage) -> None:
         """Do what this asks. Raises what the hub refuses."""
         handler = _HANDLERS[type(message)]
         try:
-            if isinstance(message, _NEEDS_STANDING) and not self.recheck():
+            if isinstance(message, _NEEDS_STANDING) and not self._gate.recheck():
                 return
             await handler(self, message)
         except (BadClaim, Refused) as problem:
             self._dialect.console.refused(_NAMES.get(type(message), "message"), str(problem))
             self._link.say(wire.Error(message=str(problem)))
 
-    def recheck(self) -> bool:
-        """Whether whoever was let in still is: the lists may have changed. Who is not is shown nothing more."""
-        try:
-            self._check_standing()
-        except Refused as problem:
-            self._dialect.console.refused("message", str(problem))
-            self._caller = None
-            self._link.dismiss(wire.Error(message=str(problem)))
-            return False
-        return True
-
-    def _check_standing(self) -> None:
-        """Whether whoever was let in still is, and may do what they could: that can change (design §7).
-
-        Raises ``Refused``.
-        """
-        joined = self._joined
-        if self._caller is None or joined is None:
-            return
-        self._dialect.trust.recheck(self._caller)
-        joined.principal = self._dialect.sessions.principal(self._caller, joined)
-        if self._link.shown is not None:
-            self._link.shown.forwarder.principal = joined.principal
+    def recheck(self) -> None:
+        """Whether whoever was let in still is: the lists may have changed."""
+        self._gate.recheck()
 
     # Who it is
 
     async def _connect(self, message: asked.Connect) -> None:
         if self._link.gone:
             return  # nobody is there to be shown anything
-        trust = self._dialect.trust
-        caller = trust.verify(message.signed, loopback=self._link.loopback, token=self._link.token, kind="CONNECT")
-        if caller.identity is not None:
-            trust.check_replay(caller, _text(message.signed.signature), self._link)
-        onboarding = await trust.admit(caller, message.signed.payload, peer=self._link.peer)
-        if onboarding is not None:
-            self._gated = _Gated(caller, message)
-            self._link.say(_required(caller, onboarding))
-            return
-        self._gated = None
-        await self._establish(caller, message)
+        arrival = await self._gate.connect(message)
+        if arrival is not None:
+            await self._establish(arrival.caller, arrival.message)
 
     async def _establish(self, caller: Caller, message: asked.Connect) -> None:
         """Show the session that a CONNECT means, from where its client left it."""
@@ -109,7 +73,7 @@ class Commands:
         forwarder = self._dialect.forwarder(self._link, joined, start)
         if not view.knows(start.cursor):
             await forwarder.prepare()
-        self._caller = caller
+        self._gate.enter(caller)
         self._link.let_in()
         self._link.show(joined, forwarder, _connected(joined, before_turn=start.cursor < view.seq and place is None))
         self._put_again(joined, start.cursor, seen=place is not None)
@@ -149,23 +113,9 @@ class Commands:
         return Place(view.seq)
 
     async def _onboard(self, message: asked.OnboardSubmit) -> None:
-        trust, gated = self._dialect.trust, self._gated
-        onboarded = await trust.onboard(
-            message.signed,
-            expected=gated.caller.identity if gated is not None else None,
-            loopback=self._link.loopback,
-            peer=self._link.peer,
-            socket=self._link,
-        )
-        self._link.say(
-            wire.OnboardSuccess(identity=onboarded.identity, level=onboarded.level, message=onboarded.message)
-        )
-        if gated is None:
-            return
-        caller = msgspec.structs.replace(gated.caller, identity=onboarded.identity)
-        if await trust.admit(caller, Raw(b"{}")) is None:
-            self._gated = None
-            await self._establish(caller, gated.message)
+        arrival = await self._gate.onboard(message)
+        if arrival is not None:
+            await self._establish(arrival.caller, arrival.message)
 
     async def _admin(self, message: asked.Admin) -> None:
         self._dialect.console.received(message.type)
@@ -180,7 +130,7 @@ class Commands:
 
     async def _input(self, message: asked.Input) -> None:
         joined = self._joined
-        if joined is None or self._caller is None:
+        if joined is None or self._gate.caller is None:
             self._dialect.console.not_connected()
             self._link.say(wire.Error(message=NOT_CONNECTED))
             return
@@ -189,53 +139,34 @@ class Commands:
             self._link.say(wire.Error(message=PROMPT_REQUIRED))
             return
         await self._claimed_late(joined, message)
-        await self.submit(joined, prompt, message)
+        await self._submit(joined, Prompt(prompt, message.input_id, message.images, message.files))
 
-    async def submit(self, joined: Joined, prompt: str, message: asked.Input) -> None:
+    async def _submit(self, joined: Joined, prompt: Prompt) -> None:
         """Give the session a prompt with what came along: a turn, or part of the one that runs."""
-        dialect, session = self._dialect, joined.session
+        dialect = self._dialect
         try:
-            received = await receive(
-                session,
-                prompt,
-                message.images,
-                message.files,
-                settings=dialect.uploads,
-            )
+            submitted = await submit(joined, prompt, when_busy="steer", uploads=dialect.uploads)
         except UploadRefused as problem:
             self._link.say(wire.Error(message=str(problem)))
             return
-        try:
-            receipt = await session.submit(
-                joined.principal,
-                prompt,
-                via=DIALECT,
-                client_message_id=message.input_id,
-                when_busy="steer",
-                content=received.content,
-                attachments=(*received.files, *received.images),
-            )
-        except BaseException:
-            await discard(session, received)
-            raise
-        dialect.sessions.touched(session)
+        dialect.sessions.touched(joined.session)
+        receipt, received = submitted.receipt, submitted.received
         if receipt.disposition == "started" and not receipt.duplicate:
+            caller = self._gate.caller
             dialect.console.input(
-                self._caller.identity if self._caller is not None else None,
+                caller.identity if caller is not None else None,
                 joined.wire_id,
-                prompt,
+                prompt.text,
                 images=len(received.images),
                 files=len(received.files),
             )
             return
-        if receipt.duplicate:
-            await discard(session, received)
-        dialect.console.runtime_input(joined.wire_id, prompt)
+        dialect.console.runtime_input(joined.wire_id, prompt.text)
         self._link.say(wire.RuntimeInputAck(session_id=joined.wire_id, id=receipt.prompt))
 
     async def _covered(self, message: asked.Input) -> str:
         """The prompt that is to run. Where a signature is given, it must be right, and over that prompt."""
-        signed = await self._signed("INPUT", message.signed, {"prompt": message.prompt} if message.prompt else {})
+        signed = await self._gate.signed("INPUT", message.signed, {"prompt": message.prompt} if message.prompt else {})
         if signed is None:
             return message.prompt
         prompt = signed.get("prompt")
@@ -255,17 +186,18 @@ class Commands:
 
     async def _answer_question(self, message: asked.AskUserResponse) -> None:
         answer = message.answer if isinstance(message.answer, str) else list(message.answer)
-        await self._signed("ASK_USER_RESPONSE", message.signed, {"answer": answer, "request_id": message.request_id})
+        beside = {"answer": answer, "request_id": message.request_id}
+        await self._gate.signed("ASK_USER_RESPONSE", message.signed, beside)
         await self._answer("ask_user", message.request_id, lambda ask: question_answer(ask, message.answer))
 
     async def _answer_approval(self, message: asked.ApprovalResponse) -> None:
         beside = {"approved": message.approved, "request_id": message.request_id}
-        await self._signed("APPROVAL_RESPONSE", message.signed, beside)
+        await self._gate.signed("APPROVAL_RESPONSE", message.signed, beside)
         await self._answer("approval_needed", message.request_id, lambda _: approval_answer(message))
 
     async def _answer_plan(self, message: asked.PlanReviewResponse) -> None:
         beside = {"message": message.message, "request_id": message.request_id}
-        await self._signed("PLAN_REVIEW_RESPONSE", message.signed, beside)
+        await self._gate.signed("PLAN_REVIEW_RESPONSE", message.signed, beside)
         await self._answer("plan_review", message.request_id, lambda _: plan_answer(message.message))
 
     async def _answer_ulw(self, message: asked.UlwResponse) -> None:
@@ -324,20 +256,10 @@ class Commands:
 
     async def _status(self, message: asked.StatusQuery) -> None:
         status = "not_found"
-        caller = self._asking()
+        caller = self._gate.asking()
         if message.session_id is not None and caller is not None:
             status = await self._dialect.sessions.state(caller, message.session_id)
         self._link.say(wire.SessionStatus(session_id=message.session_id, status=status))
-
-    def _asking(self) -> Caller | None:
-        """Whoever asks; before CONNECT, nobody in particular. None for one who is not let in."""
-        trust, link = self._dialect.trust, self._link
-        try:
-            caller = self._caller or trust.verify(Signed(), loopback=link.loopback, token=link.token)
-            trust.recheck(caller)
-        except Refused:
-            return None
-        return caller
 
     async def _pong(self, _: asked.Pong) -> None:
         if self._joined is not None:
@@ -358,38 +280,6 @@ class Commands:
         read = partial(read_claim, limit=settings.claim_messages)
         return read(session) if size < settings.big_message else await self._dialect.apart(read, session)
 
-    async def _signed(self, kind: str, signed: Signed, beside: dict[str, Any]) -> dict[str, Any] | None:
-        """What is signed; None where nothing is. What the message says ``beside`` must not be something else.
-
-        Raises ``Refused``.
-        """
-        if not (memoryview(signed.payload).nbytes and memoryview(signed.signature).nbytes):
-            return None
-        settings, size, trust = self._dialect.settings, memoryview(signed.payload).nbytes, self._dialect.trust
-        # Newer clients sign what they send whole, with its files.
-        most = settings.message_limit if self._caller is not None else None
-        verify = partial(
-            trust.verify, signed, loopback=self._link.loopback, token=self._link.token, most=most, kind=kind
-        )
-        caller = await asyncio.to_thread(verify) if size >= settings.big_message else verify()
-        trust.note_use(caller, signed.signature, self._link, kind)
-        if self._caller is None or caller.identity != self._caller.identity:
-            raise Refused("unauthorized: signed by another identity than CONNECT was")
-        payload: dict[str, Any] = msgspec.json.decode(signed.payload)
-        for name, value in beside.items():
-            if name in payload and payload[name] != value:
-                raise Refused(f"unauthorized: the signature is over another {name}")
-        return payload
-
-
-def _required(caller: Caller, onboarding: Onboarding) -> wire.OnboardRequired:
-    return wire.OnboardRequired(
-        identity=caller.identity,
-        methods=onboarding.methods,
-        payment_amount=msgspec.UNSET if onboarding.payment_amount is None else onboarding.payment_amount,
-        payment_address=msgspec.UNSET if onboarding.payment_address is None else onboarding.payment_address,
-    )
-
 
 def _connected(joined: Joined, *, before_turn: bool) -> wire.Connected:
     """CONNECTED; with ``before_turn`` the turn that runs is told from its first event on, and left out here."""
@@ -402,10 +292,6 @@ def _connected(joined: Joined, *, before_turn: bool) -> wire.Connected:
         session=Raw(joined.view.session_object(joined.wire_id, before_turn=before_turn)),
         chat_items=Raw(joined.view.conversation.chat_items(before_turn=before_turn)),
     )
-
-
-def _text(raw: Raw) -> str:
-    return msgspec.json.decode(raw, type=str)
 
 
 _HANDLERS: dict[type[asked.ClientMessage], Callable[[Commands, Any], Awaitable[None]]] = {

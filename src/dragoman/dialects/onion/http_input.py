@@ -20,14 +20,15 @@ from dragoman.hub.events import Event, PromptTaken, PromptWithdrawn, TurnEnded, 
 from dragoman.hub.session import Session
 from dragoman.hub.turns import Receipt
 from dragoman.services.trust import Caller, Refused
-from dragoman.services.uploads import Received, UploadFailed, UploadRefused, discard, receive
+from dragoman.services.uploads import UploadFailed, UploadRefused
 
 from .client_messages import LONGEST_ID
 from .errors import PROMPT_REQUIRED
 from .http_call import Call, Gone, Problem, SignedBody, as_json, value_of
 from .merging import BadClaim, Claim, read_claim
 from .projection import WITHDRAWN, Ended, Projection
-from .sessions import DIALECT, Joined
+from .sessions import Joined
+from .submitting import Prompt, submit
 from .view import named
 
 if TYPE_CHECKING:
@@ -60,15 +61,6 @@ class _Payload(msgspec.Struct):
     """The one field of a payload that is no matter of trust."""
 
     prompt: Raw = Raw()
-
-
-class _Prompt(msgspec.Struct, frozen=True):
-    """What is to be submitted. ``images`` and ``files`` are for whoever takes them in to read."""
-
-    text: str
-    input_id: str | None
-    images: Raw
-    files: Raw
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -155,7 +147,7 @@ class Inputs:
         wire_id, claim = await asyncio.to_thread(self._claimed, body)
         input_id = _id(body.input_id, "input_id")
         joined = await self._host.sessions.join(caller, wire_id, claim)
-        return joined, await self._submitted(caller, joined, _Prompt(prompt, input_id, body.images, body.files))
+        return joined, await self._submitted(caller, joined, Prompt(prompt, input_id, body.images, body.files))
 
     def _claimed(self, body: InputBody) -> tuple[str | None, Claim | None]:
         """Which session is meant, and what its client remembers of it."""
@@ -168,37 +160,12 @@ class Inputs:
             raise Problem(400, str(problem)) from None
         return _id(session.session_id, "session_id"), claim
 
-    async def _submitted(self, caller: Caller, joined: Joined, prompt: _Prompt) -> Receipt:
-        session = joined.session
-        received = await receive(
-            session,
-            prompt.text,
-            prompt.images,
-            prompt.files,
-            settings=self._host.uploads,
-        )
-        try:
-            receipt = await session.submit(
-                joined.principal,
-                prompt.text,
-                via=DIALECT,
-                client_message_id=prompt.input_id,
-                when_busy="queue",
-                content=received.content,
-                attachments=(*received.files, *received.images),
-            )
-        except BaseException:
-            await discard(session, received)
-            raise
-        if receipt.duplicate:
-            await discard(session, received)
-        self._host.sessions.touched(session)
-        self._say(caller, joined, prompt.text, received)
-        return receipt
-
-    def _say(self, caller: Caller, joined: Joined, prompt: str, received: Received) -> None:
-        images, files = len(received.images), len(received.files)
-        self._host.console.input(caller.identity, joined.wire_id, prompt, images=images, files=files)
+    async def _submitted(self, caller: Caller, joined: Joined, prompt: Prompt) -> Receipt:
+        submitted = await submit(joined, prompt, when_busy="queue", uploads=self._host.uploads)
+        self._host.sessions.touched(joined.session)
+        images, files = len(submitted.received.images), len(submitted.received.files)
+        self._host.console.input(caller.identity, joined.wire_id, prompt.text, images=images, files=files)
+        return submitted.receipt
 
     # Waiting for its end
 
