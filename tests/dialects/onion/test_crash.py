@@ -48,17 +48,16 @@ def told(log: list[Frame]) -> list[tuple[str, str]]:
     """The stream events that the newest turn of a log is, by the hub's own account: type and id."""
     start = max(place for place, event in enumerate(log) if event["fact"]["type"] == "turn.started")
     found: list[tuple[str, str]] = []
-    step = ""
+    step, answered = "", False
     for event in log[start:]:
         fact, name = event["fact"], f"ev-{event['seq']}"
         kind = fact["type"]
         if kind == "step.started":
-            step = name
+            step, answered = name, False
         as_wire = {
             "turn.started": ("user_input", str(fact.get("prompt"))),
             "prompt.taken": ("user_input", str(fact.get("prompt"))),
             "step.started": ("llm_call", name),
-            "step.ended": ("llm_result", step),
             "tool.called": ("tool_call", name),
             "tool.ended": ("tool_result", name),
         }
@@ -66,6 +65,9 @@ def told(log: list[Frame]) -> list[tuple[str, str]]:
             found.append(("assistant_delta", name))
         elif kind == "message.added" and fact["role"] == "reasoning":
             found.append(("thinking", name))
+        elif not answered and (kind == "step.ended" or (kind == "usage.reported" and fact.get("answered"))):
+            found.append(("llm_result", step))
+            answered = True
         elif kind in as_wire:
             found.append(as_wire[kind])
     return found
