@@ -25,9 +25,10 @@ from dragoman.services.uploads import UploadSettings
 
 from .console import Console
 from .forwarder import Forwarder
+from .host import About, Host, Skill
 from .link import OnionLink
 from .results import Results, Shown
-from .routes import About, Host, Skill, make_routes
+from .routes import make_routes
 from .sessions import Joined, Sessions
 from .settings import OnionSettings
 from .view import Place, named

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -20,8 +20,7 @@ from dragoman.dialects.base import BODY, ROOT, is_loopback
 from dragoman.hub import errors as hub
 from dragoman.services.trust import Caller, Refused, Signed
 
-if TYPE_CHECKING:
-    from .routes import Host
+from .host import Host
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -24,15 +24,13 @@ from dragoman.services.uploads import UploadFailed, UploadRefused
 
 from .client_messages import LONGEST_ID
 from .errors import PROMPT_REQUIRED
+from .host import Host
 from .http_call import Call, Gone, Problem, SignedBody, as_json, value_of
 from .merging import BadClaim, Claim, read_claim
 from .projection import WITHDRAWN, Ended, Projection
 from .sessions import Joined
 from .submitting import Prompt, submit
 from .view import named
-
-if TYPE_CHECKING:
-    from .routes import Host
 
 T = TypeVar("T")
 

@@ -9,28 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.hub.clock import Clock
 from dragoman.hub.errors import HubError
-from dragoman.services.trust import Refused, Trust
-from dragoman.services.uploads import UploadSettings
+from dragoman.services.trust import Refused
 
 from . import admin_routes, directory, session_routes
-from .console import Console
 from .docs_page import docs
+from .host import Host
 from .http_call import NOT_FOUND, Call, Gone, Problem, error, hub_status, status_of
 from .http_input import Inputs
-from .results import Results
-from .sessions import Sessions
-from .settings import OnionSettings
 
 log = logging.getLogger("dragoman.http")
-
-TokenCheck = Callable[[str | None], bool]
 
 FAILED = "the request failed unexpectedly; the server's log says why"
 
@@ -39,40 +31,6 @@ _ALLOWED = {
     "access-control-allow-headers": "authorization, content-type, x-co-from, x-co-signature, x-co-timestamp, x-co-to, "
     "x-co-request-id",
 }
-
-
-class Skill(msgspec.Struct, frozen=True):
-    """A skill, as ``/info`` names it."""
-
-    name: str
-    description: str
-
-
-class About(msgspec.Struct, frozen=True):
-    """What there is to know of the agent that new sessions get."""
-
-    tools: tuple[str, ...] = ()
-    model: str = "unknown"
-    skills: tuple[Skill, ...] = ()
-
-
-class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What the routes speak for. ``address`` is the host's own identity; ``token`` checks the server's token in
-    constant time, None when it has none; ``started`` is on the clock's monotonic scale (seconds); ``recheck`` has links
-    look whether who is at their other end is still let in."""
-
-    settings: OnionSettings
-    clock: Clock
-    trust: Trust
-    sessions: Sessions
-    results: Results
-    console: Console
-    uploads: UploadSettings
-    address: str
-    token: TokenCheck | None
-    about: Callable[[], Awaitable[About]]
-    started: float
-    recheck: Callable[[], None]
 
 
 Answer = Callable[[Call], Awaitable[Response]]
