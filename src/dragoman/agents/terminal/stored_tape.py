@@ -13,6 +13,7 @@ import struct
 import zlib
 from pathlib import Path
 
+from dragoman.hub.durable_folder import sync_folder
 from dragoman.hub.errors import HubError
 
 _MAGIC = b"DRAGTAPE"
@@ -49,7 +50,7 @@ def write_stored_tape(path: Path, start: int, data: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             draft.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 class StoredTape:
@@ -149,11 +150,3 @@ def _read_at(path: Path, fd: int, at: int, count: int) -> bytes:
             raise DamagedTape(f"stored tape {str(path)!r} was cut short at byte {at + len(data)}")
         data += more
     return data
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

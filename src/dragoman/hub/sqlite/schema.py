@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from dragoman.hub.durable_folder import sync_folder
 from dragoman.hub.errors import DataFolderError
 from dragoman.hub.events import decode_fact
 
@@ -182,15 +183,7 @@ def _create(path: Path, schema: Schema) -> None:
     except sqlite3.Error as error:
         raise DataFolderError(f"cannot make {path}: {error}") from error
     fresh.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
 
 
 def _refuse_strangers(path: Path, schema: Schema) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from dragoman.hub.artifacts import Artifact, ArtifactGone, ArtifactProblem, is_artifact
+from dragoman.hub.durable_folder import sync_folder
 
 from .settings import ArtifactSettings
 
@@ -141,7 +142,7 @@ class ArtifactStore:
         counted = key in self._references or not path.exists()
         new.replace(path)
         for changed in (path.parent, self._folder):
-            _sync(changed)
+            sync_folder(changed)
         if counted:
             self._references[key] = self._references.get(key, 0) + 1
 
@@ -230,11 +231,3 @@ class _Room:
 
 def _opened(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, _READ), "rb")
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

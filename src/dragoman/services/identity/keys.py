@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.hub.durable_folder import sync_folder
 from dragoman.hub.events import Json
 
 from .canonical import escaped_form
@@ -148,8 +149,4 @@ def _make(file: Path) -> None:
             os.link(new, file)
     finally:
         new.unlink()
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(file.parent)

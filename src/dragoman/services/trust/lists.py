@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from dragoman.hub.durable_folder import sync_folder
 from dragoman.hub.real_path import real_path
 from dragoman.services.workspace.files import FileCache, FileProblem, Once, in_words, read_whole
 
@@ -161,12 +162,4 @@ class Lists:
         except OSError:
             new.unlink(missing_ok=True)
             raise
-        _sync(file.parent)
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        sync_folder(file.parent)

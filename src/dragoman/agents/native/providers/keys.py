@@ -19,6 +19,7 @@ from typing import Literal
 
 import msgspec
 
+from dragoman.hub.durable_folder import sync_folder
 from dragoman.hub.errors import InvalidRequest, StorageUnavailable
 from dragoman.hub.events import Json
 from dragoman.hub.providers import AuthMode, KeySource
@@ -208,7 +209,7 @@ class KeyStore:
         except OSError:
             self._new.unlink(missing_ok=True)
             raise
-        _sync_folder(self._path.parent)
+        sync_folder(self._path.parent)
 
 
 class KeyRing:
@@ -320,11 +321,3 @@ def _free_name(path: Path) -> Path:
         if not os.path.lexists(name):
             return name
     raise OSError("no free name for the damaged file")
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
