@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import serve
 
 from dragoman.client.coworker import CoworkerClient, CoworkerOptions, Message
 from dragoman.client.coworker_place import Place
 from dragoman.client.errors import ConnectionLost, Denied, Refused
+from tests.client import few_lines
 
 QUICK = CoworkerOptions(first_retry=0.001, longest_retry=0.01, answer_limit=5.0)
 
@@ -37,49 +38,18 @@ def hello(session: str, **more: Any) -> Message:
 Talk = Callable[["Served"], Awaitable[None]]
 
 
-class Served:
-    """One connection, seen from the server."""
+class Served(few_lines.Served):
+    """One connection, seen from the server; ``query`` is that of its address."""
 
-    def __init__(self, socket: ServerConnection, number: int) -> None:
-        self.socket = socket
-        self.number = number
-        assert socket.request is not None
-        self.query = {key: values[0] for key, values in parse_qs(urlsplit(socket.request.path).query).items()}
-
-    async def tell(self, *frames: Message) -> None:
-        for frame in frames:
-            await self.socket.send(json.dumps(frame))
-
-    async def hear(self, kind: str) -> Message:
-        """The next message, which must be of that type."""
-        message: Message = json.loads(await self.socket.recv())
-        assert message["type"] == kind, message
-        return message
-
-    async def cut(self) -> None:
-        self.socket.transport.abort()
+    @property
+    def query(self) -> dict[str, str]:
+        assert self.socket.request is not None
+        return {key: values[0] for key, values in parse_qs(urlsplit(self.socket.request.path).query).items()}
 
 
-@contextlib.asynccontextmanager
-async def server(talk: Talk) -> AsyncIterator[str]:
+def server(talk: Talk) -> contextlib.AbstractAsyncContextManager[str]:
     """A server that has this talk on each connection; an assertion that fails there fails the test."""
-    problems: list[BaseException] = []
-    connections = 0
-
-    async def on_connection(socket: ServerConnection) -> None:
-        nonlocal connections
-        connections += 1
-        try:
-            await talk(Served(socket, connections))
-            await socket.wait_closed()
-        except AssertionError as problem:
-            problems.append(problem)
-
-    async with serve(on_connection, "127.0.0.1", 0) as listening:
-        port = next(iter(listening.sockets)).getsockname()[1]
-        yield f"ws://127.0.0.1:{port}/ws"
-    for problem in problems:
-        raise problem
+    return few_lines.serving(talk, Served)
 
 
 async def first(client: CoworkerClient, count: int) -> list[Message]:

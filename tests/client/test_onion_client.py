@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
-from websockets.asyncio.server import ServerConnection, serve
 
 from dragoman.client.errors import ConnectionLost, Denied, OnboardingRequired, Refused, TurnFailed
 from dragoman.client.onion import OnionClient, OnionKey, OnionOptions
 from dragoman.client.onion_place import Message
+from tests.client import few_lines
 
 QUICK = OnionOptions(first_retry=0.001, longest_retry=0.01, answer_limit=5.0)
 KEY = OnionKey(b"\x02" * 32)
@@ -25,22 +25,8 @@ SESSION: Message = {"session_id": "s1", "messages": [], "turn": 1, "result": "do
 Talk = Callable[["Served"], Awaitable[None]]
 
 
-class Served:
+class Served(few_lines.Served):
     """One connection, seen from the server."""
-
-    def __init__(self, socket: ServerConnection, number: int) -> None:
-        self.socket = socket
-        self.number = number
-
-    async def tell(self, *frames: Message) -> None:
-        for frame in frames:
-            await self.socket.send(json.dumps(frame))
-
-    async def hear(self, kind: str) -> Message:
-        """The next message, which must be of that type."""
-        message: Message = json.loads(await self.socket.recv())
-        assert message["type"] == kind, message
-        return message
 
     async def let_in(self, status: str = "new", **more: Any) -> Message:
         """Take the CONNECT, whatever it says, and let the caller in."""
@@ -48,30 +34,10 @@ class Served:
         await self.tell(connected(status, **more))
         return asked
 
-    async def cut(self) -> None:
-        self.socket.transport.abort()
 
-
-@contextlib.asynccontextmanager
-async def server(talk: Talk) -> AsyncIterator[str]:
+def server(talk: Talk) -> contextlib.AbstractAsyncContextManager[str]:
     """A server that has this talk on each connection; an assertion that fails there fails the test."""
-    problems: list[BaseException] = []
-    connections = 0
-
-    async def on_connection(socket: ServerConnection) -> None:
-        nonlocal connections
-        connections += 1
-        try:
-            await talk(Served(socket, connections))
-            await socket.wait_closed()
-        except AssertionError as problem:
-            problems.append(problem)
-
-    async with serve(on_connection, "127.0.0.1", 0) as listening:
-        port = next(iter(listening.sockets)).getsockname()[1]
-        yield f"ws://127.0.0.1:{port}/ws"
-    for problem in problems:
-        raise problem
+    return few_lines.serving(talk, Served)
 
 
 def connected(status: str, **more: Any) -> Message:
