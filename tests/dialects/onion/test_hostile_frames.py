@@ -77,6 +77,33 @@ async def test_any_field_of_any_type_may_be_anything(served: Onion, *, connected
     assert sent > 10_000
 
 
+def _one_of_each() -> Iterator[str]:
+    """A sample of those texts that has each field with each value."""
+    for number, (field, value) in enumerate(itertools.product(FIELDS, VALUES)):
+        kind = TYPES[number % len(TYPES)]
+        yield f'{{"type":"{kind}","{field}":{value}}}' if field != "type" else f'{{"type":{value}}}'
+
+
+@pytest.mark.parametrize("connected", [False, True], ids=["before CONNECT", "after CONNECT"])
+async def test_whatever_is_sent_is_answered_but_for_pong(served: Onion, *, connected: bool) -> None:
+    """One after the other: what is told before the next answer about a name that nobody has, is to this text."""
+    silent: list[str] = []
+    async with served.talk() as talk:
+        if connected:
+            await talk.connect("answered")
+        for number, text in enumerate(_one_of_each()):
+            begin = len(talk.frames)
+            talk.wire.send(text)
+            name = f"no session {number}"
+            talk.say("SESSION_STATUS", session={"session_id": name})
+            await talk.next("SESSION_STATUS", session_id=name)
+            told = [frame for frame in talk.frames[begin : talk.mark - 1] if frame["type"] != "PING"]
+            if not told:
+                silent.append(text)
+    assert silent
+    assert [text for text in silent if not text.startswith('{"type":"PONG"')] == []
+
+
 async def test_what_is_no_message_has_an_error_of_its_own(served: Onion) -> None:
     async with served.talk() as talk:
         for text in BROKEN:
