@@ -142,6 +142,23 @@ async def test_codes_cannot_be_guessed_with_ever_new_keys(make_server: MakeServe
         assert (await answer(talk, Key(25), invite_code="CODE1"))["message"].startswith(limited)
 
 
+async def test_a_list_that_cannot_be_read_refuses_and_leaves_the_socket(gated: Onion, alice: Key) -> None:
+    """Spec §15 row 19: to the original it was an empty one, or the end of the socket."""
+    lists = gated.home / ".config" / "dragoman" / "trust"
+    lists.mkdir(parents=True, exist_ok=True)
+    blocked = lists / "blocklist.txt"
+    async with gated.talk() as talk:
+        blocked.write_bytes(b"\xff\xfe")
+        talk.say("CONNECT", **alice.signed())
+        assert (await talk.next("ERROR"))["message"] == "misconfigured: blocklist.txt: it is not UTF-8 text"
+        talk.say("SESSION_STATUS", session={"session_id": "mine"})
+        assert (await talk.next("SESSION_STATUS"))["status"] == "not_found"
+        blocked.unlink()
+        talk.say("CONNECT", **alice.signed())
+        await talk.next("ONBOARD_REQUIRED")
+        assert not of(talk.frames, "CONNECTED")
+
+
 async def test_who_is_blocked_sees_no_gate(gated: Onion, alice: Key) -> None:
     lists = gated.home / ".config" / "dragoman" / "trust"
     lists.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ TURNS = ONION + "test_turns.py::"
 RIGHTS = ONION + "test_rights.py::"
 GATE = ONION + "test_gate.py::"
 STRANGERS = ONION + "test_strangers.py::"
+FRAMES = ONION + "test_hostile_frames.py::"
 DECODE = ONION + "test_decode.py::"
 RESUME = ONION + "test_resume.py::"
 MERGING = ONION + "test_merging.py::"
@@ -80,18 +81,29 @@ ROWS: dict[int, Row] = {
         "payloads with other letters, signed by JavaScript, were refused",
         TRUST + "test_verify.py::test_three_canonical_forms",
     ),
-    16: row("an unknown type was answered by silence", DECODE + "test_an_unknown_type_is_named"),
+    16: row(
+        "an unknown type was answered by silence",
+        DECODE + "test_an_unknown_type_is_named",
+        FRAMES + "test_whatever_is_sent_is_answered_but_for_pong",
+    ),
     17: row(
         "a list, a number or null ended the socket",
         DECODE + "test_json_that_is_no_object_is_refused",
         DECODE + "test_any_object_is_a_message_or_a_protocol_problem",
         TRUST + "test_verify.py::test_whatever_comes_is_refused_or_nobody",
+        FRAMES + "test_what_is_no_message_has_an_error_of_its_own",
+        FRAMES + "test_whatever_is_signed_is_no_failure",
     ),
-    18: row("a wildcard matched in the middle of a name", TRUST + "test_lists.py::test_patterns_are_those_of_a_shell"),
+    18: row(
+        "a wildcard matched in the middle of a name",
+        TRUST + "test_lists.py::test_patterns_are_those_of_a_shell",
+        TRUST + "test_lists.py::test_lines",
+    ),
     19: row(
         "a list that could not be read was an empty one",
         TRUST + "test_lists.py::test_what_cannot_be_read_is_no_empty_list",
         TRUST + "test_lists.py::test_trust_fails_closed",
+        GATE + "test_a_list_that_cannot_be_read_refuses_and_leaves_the_socket",
     ),
     20: row(
         "the gate offered ways that could not succeed",
