@@ -144,6 +144,29 @@ async def test_after_a_kill_the_rest_of_the_turn_is_told_once_and_the_next_one_r
     assert found["interrupted"] >= 8, found
 
 
+async def test_a_prompt_that_waited_takes_nothing_from_the_turn_that_was_cut_off(make_server: MakeServer) -> None:
+    """It begins its turn before anybody is back: the rest of the one before is told first, and its end."""
+    served = await make_server()
+    caller = Caller(ALICE)
+    await caller.arrive(served)
+    caller.talk.input(script("say I wait\nwait"))
+    await caller.talk.next("llm_call")
+    caller.talk.input(script("pause 300\nsay my turn"))
+    waiting = (await caller.talk.next("RUNTIME_INPUT_ACK"))["id"]
+    had = [frame for frame in caller.talk.frames if frame["type"] in ("user_input", "llm_call")]
+    served.kill()
+    await caller.leave()
+    for last, rest in ((had[0]["id"], ["llm_call", "ERROR"]), (had[1]["id"], ["ERROR"])):
+        await served.start()
+        await caller.arrive(served, last)
+        begun = await caller.talk.next("user_input", id=waiting)
+        told_before = kinds(caller.talk.frames[: caller.talk.frames.index(begun)])
+        assert [kind for kind in told_before if kind in ("llm_call", "ERROR")] == rest
+        await caller.talk.next("llm_call")
+        served.kill()
+        await caller.leave()
+
+
 async def test_a_turn_that_waited_for_an_answer_is_over_after_a_kill(make_server: MakeServer) -> None:
     """Spec §15 row 25: nothing runs or waits for ever; a late answer to what was asked before is stale."""
     served = await make_server()

@@ -105,12 +105,10 @@ class Commands:
         view, last = joined.view, joined.view.last
         if last is None:
             return Place(view.seq)
+        begin, replays = Place(last.began - 1), "replay_interrupted" in self._dialect.settings.tolerate
         if view.running:
-            return Place(last.began - 1) if place is None else place
-        interrupted = last.end is not None and last.end.outcome == "interrupted"
-        if place is not None and interrupted and "replay_interrupted" in self._dialect.settings.tolerate:
-            return place
-        return Place(view.seq)
+            return place if place is not None and (replays or place >= begin) else begin
+        return place if place is not None and replays and last.interrupted else Place(view.seq)
 
     async def _onboard(self, message: asked.OnboardSubmit) -> None:
         arrival = await self._gate.onboard(message)

@@ -66,6 +66,11 @@ class LastTurn(msgspec.Struct, frozen=True):
     ended: int = 0
     end: Ended | None = None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether its server was lost in it."""
+        return self.end is not None and self.end.outcome == "interrupted"
+
 
 class Place(NamedTuple):
     """Where to go on: behind this place in the log, without the first ``skip`` of what the next event says."""
@@ -115,6 +120,8 @@ class SessionView:
         """Where the events of the newest turn stand whose ids do not say so, and as which (from 1) of those there."""
         self._seconds: dict[str, int] = {}
         """Where those of the newest turn stand that are the second with their id."""
+        self._known_from = 0
+        """Where the newest turn begins, or the one before it if that was cut off by a lost server."""
 
     # Taking the log in
 
@@ -140,8 +147,12 @@ class SessionView:
             self._keep(event.seq, tuple(said))
 
     def _begin(self, seq: int, fact: TurnStarted) -> None:
+        before = self.last
         self.last = LastTurn(fact.turn, seq)
         self._turn_start = (self.seq, self._projection.copy())
+        if before is not None and before.interrupted:
+            return  # its clients may come back only now: a prompt that waited begins its turn at once
+        self._known_from = seq
         self._places.clear()
         self._seconds.clear()
 
@@ -212,7 +223,8 @@ class SessionView:
         return self._said.get(event.seq, NOTHING)
 
     def resumes_at(self, event_id: str | None, principal: str) -> Place | None:
-        """Where a client goes on that was shown the event with this id last; None when that is none of the newest turn.
+        """Where a client goes on that was shown the event with this id last; None when that is none of the newest turn,
+        nor of one before it that a lost server cut off.
 
         Of two events with one id it may have got only the first. It has got the second one if every link of it since
         has proved that; one that is here still may be that whose end was not noticed yet.
@@ -221,7 +233,7 @@ class SessionView:
         if event_id is None or last is None:
             return None
         seq, behind = self._places.get(event_id, (_place_in(event_id), 0))
-        if seq is None or not last.began <= seq <= (last.ended or self.seq):
+        if seq is None or not self._known_from <= seq <= (last.ended or self.seq):
             return None
         second = self._seconds.get(event_id, seq)
         every = [*self.departed, *(reach() for reach in self.present.values())]
