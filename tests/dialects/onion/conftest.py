@@ -1,4 +1,4 @@
-"""Fixtures: a server for the tests of a file, and a way to make others."""
+"""Fixtures: a server for the tests of a file, and ways to make others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from . import http_rig
 from .rig import Onion
 
 MakeServer = Callable[..., Awaitable[Onion]]
@@ -42,3 +43,10 @@ async def make_server(tmp_path: Path) -> AsyncIterator[MakeServer]:
         if server.process is not None:
             server.kill()
         assert "Traceback" not in server.log.read_text(), server.log.read_text()
+
+
+@pytest.fixture
+async def make_http(tmp_path: Path) -> AsyncIterator[http_rig.MakeServer]:
+    """Start the dialect's HTTP side in this process, in a folder of its own (``http_rig``)."""
+    async with http_rig.servers(tmp_path) as start:
+        yield start

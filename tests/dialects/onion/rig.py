@@ -30,6 +30,17 @@ CONTROL = frozenset(
 Frame = dict[str, Any]
 T = TypeVar("T")
 
+POLICY = """---
+allow: [whitelisted, contact]
+deny: [blocked]
+onboard:
+  invite_code: [sesame, friend]
+default: ask
+---
+Strangers are asked for a code.
+"""
+"""A policy whose gate opens to two codes."""
+
 CONFIG = """
 [native]
 provider = "scripted"

@@ -116,35 +116,6 @@ async def test_the_second_click_is_stale(served: Onion) -> None:
         assert not made(served, "marked-click")
 
 
-async def test_a_question_that_a_socket_left_open_is_asked_and_answered_on_the_next(served: Onion) -> None:
-    """Spec §15 row 22."""
-    async with served.client(key=ALICE) as talk:
-        session = talk.session_id
-        talk.input(touch("on-the-next"))
-        fine = await asked(talk, "on-the-next")
-        await talk.wire.reset()
-    async with served.client(session, key=ALICE) as talk:
-        assert await asked(talk, "on-the-next") == fine
-        await talk.status()
-        talk.say("APPROVAL_RESPONSE", **YES)
-        await talk.next("OUTPUT")
-    assert made(served, "on-the-next")
-
-
-async def test_who_says_that_it_saw_the_question_need_not_be_asked_again_and_may_answer(served: Onion) -> None:
-    async with served.client(key=ALICE) as talk:
-        session = talk.session_id
-        talk.input(touch("seen-before"))
-        fine = await asked(talk, "seen-before")
-        await talk.wire.reset()
-    async with served.client(session, key=ALICE, last_msg_id=fine["id"]) as talk:
-        await talk.status()
-        assert not of(talk.frames, "approval_needed"), "every later event once"
-        talk.say("APPROVAL_RESPONSE", **YES)
-        await talk.next("OUTPUT")
-    assert made(served, "seen-before")
-
-
 @pytest.mark.parametrize(
     "payload",
     [b"", b"got 1 x", b"got 1 ", b"got 1 99999999999999999999", b"asked x", b"\xff " * 9],

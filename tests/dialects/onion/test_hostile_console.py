@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from .conftest import MakeServer
-from .rig import ALICE, HOST, Onion
+from .rig import ALICE, HOST, POLICY, Onion
 from .test_hostile_rights import owned_by_host
-from .test_strangers import POLICY
 
 TOKEN = "t0ken-of-this-server-9f3a"
 CODE = "c0de-of-this-server-77b1"

@@ -13,8 +13,7 @@ import pytest
 from dragoman.dialects.onion.answers import plan_answer
 
 from .conftest import MakeServer
-from .rig import ALICE, BOB, HOST, Onion, calls, of, script
-from .test_strangers import POLICY
+from .rig import ALICE, BOB, HOST, POLICY, Onion, calls, of, script
 
 
 async def owned_by_host(make_server: MakeServer, config: str = "") -> Onion:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeServer
-from .rig import ALICE, BOB, Key, Onion, Talk, of, script
-from .test_strangers import POLICY
+from .rig import ALICE, BOB, POLICY, Key, Onion, Talk, of, script
 
 
 def _overheard(key: Key, **payload: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,15 @@ import pytest
 
 from dragoman.services.trust import TrustSettings
 
-from .http_rig import HOST, TOKEN, A, MakeServer, Server, servers
+from .http_rig import HOST, TOKEN, A, MakeServer, Server
 
 CAREFUL = "---\nallow: [whitelisted, contact]\ndefault: ask\nonboard:\n  invite_code: [friends]\n---\n"
 
 
-@pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    async with servers(tmp_path) as start:
-        yield start
-
-
 @pytest.fixture(params=["root", "prefix"])
-async def served(request: pytest.FixtureRequest, make: MakeServer) -> Server:
+async def served(request: pytest.FixtureRequest, make_http: MakeServer) -> Server:
     """At the root and below its prefix everything is the same."""
-    return await make(root="onion" if request.param == "root" else None, token=TOKEN)
+    return await make_http(root="onion" if request.param == "root" else None, token=TOKEN)
 
 
 # Who is here
@@ -85,8 +78,8 @@ async def test_the_folder_is_not_looked_at_for_everybody_who_asks(
     ],
     ids=["open", "careful", "strict", "code", "unset", "payment"],
 )
-async def test_only_doors_that_can_open_are_offered(make: MakeServer, policy: str, onboard: Any) -> None:
-    server = await make(trust=TrustSettings(policy=policy))
+async def test_only_doors_that_can_open_are_offered(make_http: MakeServer, policy: str, onboard: Any) -> None:
+    server = await make_http(trust=TrustSettings(policy=policy))
     assert (await server.get("/info")).json.get("onboard") == onboard
 
 

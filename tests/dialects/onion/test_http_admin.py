@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +10,13 @@ import pytest
 from dragoman.services.identity import Identity
 from dragoman.services.trust import TrustSettings
 
-from .http_rig import ADMIN, HOST, TOKEN, A, B, MakeServer, Server, servers
-
-
-@pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    async with servers(tmp_path) as start:
-        yield start
+from .http_rig import ADMIN, HOST, TOKEN, A, B, MakeServer, Server
 
 
 @pytest.fixture(params=["root", "prefix"])
-async def served(request: pytest.FixtureRequest, make: MakeServer) -> Server:
+async def served(request: pytest.FixtureRequest, make_http: MakeServer) -> Server:
     """At the root and below its prefix everything is the same."""
-    return await make(root="onion" if request.param == "root" else None, token=TOKEN)
+    return await make_http(root="onion" if request.param == "root" else None, token=TOKEN)
 
 
 # Administration
@@ -54,8 +46,8 @@ async def test_an_administrator_changes_whom_the_agent_trusts(served: Server) ->
     assert answer.json == {"client_id": A.address, "level": "stranger"}
 
 
-async def test_administration_also_where_no_signature_counts_twice(make: MakeServer) -> None:
-    server = await make(trust=TrustSettings(policy="open", replay="strict"))
+async def test_administration_also_where_no_signature_counts_twice(make_http: MakeServer) -> None:
+    server = await make_http(trust=TrustSettings(policy="open", replay="strict"))
     body = server.signed(HOST, client_id=A.address)
     assert (await server.post("/admin/trust/promote", body)).json["level"] == "contact"
     status, text = (await server.post("/admin/trust/promote", body)).error
@@ -64,8 +56,8 @@ async def test_administration_also_where_no_signature_counts_twice(make: MakeSer
     assert answer.json["level"] == "contact"
 
 
-async def test_who_is_blocked_over_http_is_shown_nothing_more(make: MakeServer) -> None:
-    server = await make()
+async def test_who_is_blocked_over_http_is_shown_nothing_more(make_http: MakeServer) -> None:
+    server = await make_http()
     async with server.socket(**server.signed(A)) as socket:
         answer = await server.post("/admin/trust/block", server.signed(HOST, client_id=A.address))
         assert answer.json["level"] == "blocked"

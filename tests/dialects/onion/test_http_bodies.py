@@ -7,8 +7,6 @@ import http.client
 import json
 import random
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,18 +18,12 @@ from dragoman.hub.permissions import LOCAL
 from dragoman.services.trust import TrustSettings
 from dragoman.services.uploads import UploadSettings
 
-from .http_rig import TOKEN, A, MakeServer, Reply, Server, eventually, servers
+from .http_rig import TOKEN, A, MakeServer, Reply, Server, eventually
 
 
 @pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    async with servers(tmp_path) as start:
-        yield start
-
-
-@pytest.fixture
-async def served(make: MakeServer) -> Server:
-    return await make()
+async def served(make_http: MakeServer) -> Server:
+    return await make_http()
 
 
 def data_url(data: bytes) -> str:
@@ -105,9 +97,9 @@ async def test_files_come_along(served: Server) -> None:
     ids=["many", "large", "text"],
 )
 async def test_files_that_are_refused_are_said_and_the_next_prompt_runs(
-    make: MakeServer, files: Any, text: str
+    make_http: MakeServer, files: Any, text: str
 ) -> None:
-    server = await make(uploads=UploadSettings(max_file_size=1.0))
+    server = await make_http(uploads=UploadSettings(max_file_size=1.0))
     body = {"prompt": "say x", "session": {"session_id": "mine"}}
     assert (await server.post("/input", {**body, "files": files})).error == (400, text)
     assert not (server.work / ".co" / "uploads").exists() or not list((server.work / ".co" / "uploads").iterdir())
@@ -124,8 +116,8 @@ async def test_ten_files_of_ten_megabytes_fit(served: Server) -> None:
 
 
 @pytest.mark.parametrize("how", ["near", "far", "token"])
-async def test_how_much_may_be_sent_depends_on_who_sends_it(make: MakeServer, how: str) -> None:
-    server = await make(
+async def test_how_much_may_be_sent_depends_on_who_sends_it(make_http: MakeServer, how: str) -> None:
+    server = await make_http(
         far=how != "near",
         token=TOKEN if how == "token" else None,
         max_body=100_000,
@@ -143,9 +135,9 @@ async def test_how_much_may_be_sent_depends_on_who_sends_it(make: MakeServer, ho
     assert (status, f"larger than {most} bytes" in text) == (413, True)
 
 
-async def test_bodies_that_are_too_much_together_have_to_wait_for_each_other(make: MakeServer) -> None:
+async def test_bodies_that_are_too_much_together_have_to_wait_for_each_other(make_http: MakeServer) -> None:
     """One whose body has not come yet holds its room, and gives it back when its client goes away."""
-    server = await make(settings=OnionSettings(input_bytes=1_000_000))
+    server = await make_http(settings=OnionSettings(input_bytes=1_000_000))
     slow = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
     slow.putrequest("POST", f"{server.prefix}/input")
     slow.putheader("content-length", "900000")
@@ -178,8 +170,8 @@ async def test_a_body_that_does_not_come_is_waited_for_only_so_long(
     slow.close()
 
 
-async def test_whoever_sends_slowly_takes_no_place_of_those_that_wait(make: MakeServer) -> None:
-    server = await make(settings=OnionSettings(waiting_inputs=2))
+async def test_whoever_sends_slowly_takes_no_place_of_those_that_wait(make_http: MakeServer) -> None:
+    server = await make_http(settings=OnionSettings(waiting_inputs=2))
     slow = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=20) for _ in range(3)]
     for each in slow:
         each.putrequest("POST", f"{server.prefix}/input")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,21 +13,15 @@ from dragoman.dialects.onion.settings import OnionSettings
 from dragoman.hub.permissions import LOCAL
 from dragoman.services.trust import TrustSettings
 
-from .http_rig import HOST, TOKEN, A, B, MakeServer, Reply, Server, eventually, servers
+from .http_rig import HOST, TOKEN, A, B, MakeServer, Reply, Server, eventually
 
 UNSIGNED = (401, "unauthorized: signed request required")
 CODE = "---\nallow: [whitelisted, contact]\ndefault: ask\nonboard:\n  invite_code: [friends]\n---\n"
 
 
 @pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    async with servers(tmp_path) as start:
-        yield start
-
-
-@pytest.fixture
-async def served(make: MakeServer) -> Server:
-    return await make()
+async def served(make_http: MakeServer) -> Server:
+    return await make_http()
 
 
 # The answer
@@ -156,8 +148,8 @@ async def test_a_request_sent_again_with_its_input_id_runs_once(served: Server) 
     assert (await served.only()).shown.prompts == 1
 
 
-async def test_after_the_limit_the_turn_goes_on_without_its_request(make: MakeServer) -> None:
-    server = await make(settings=OnionSettings(input_seconds=0.05))
+async def test_after_the_limit_the_turn_goes_on_without_its_request(make_http: MakeServer) -> None:
+    server = await make_http(settings=OnionSettings(input_seconds=0.05))
     answer = await server.post("/input", {"prompt": "ask Which?\nsay late", "session": {"session_id": "mine"}})
     assert answer.error == (504, "the turn still runs: ask /sessions for its result")
     assert answer.json["session_id"] == "mine"
@@ -187,8 +179,8 @@ async def test_a_client_that_goes_away_leaves_its_turn_running(served: Server) -
         assert (await socket.until("OUTPUT"))["result"] == "on"
 
 
-async def test_when_the_server_stops_the_request_is_answered(make: MakeServer) -> None:
-    server = await make()
+async def test_when_the_server_stops_the_request_is_answered(make_http: MakeServer) -> None:
+    server = await make_http()
     waiting = asyncio.create_task(server.post("/input", {"prompt": "wait"}))
     await eventually(lambda: server.registry.rows(LOCAL), "there is a session")
     session = await server.only()
@@ -199,8 +191,8 @@ async def test_when_the_server_stops_the_request_is_answered(make: MakeServer) -
     assert "restart" in text
 
 
-async def test_only_so_many_wait_at_once(make: MakeServer) -> None:
-    server = await make(settings=OnionSettings(waiting_inputs=2))
+async def test_only_so_many_wait_at_once(make_http: MakeServer) -> None:
+    server = await make_http(settings=OnionSettings(waiting_inputs=2))
     waiting = [asyncio.create_task(server.post("/input", {"prompt": "wait"})) for _ in range(2)]
     await eventually(lambda: len(server.registry.live()) == 2, "both run")
     assert (await server.post("/input", {"prompt": "say x"})).error == (
@@ -261,13 +253,13 @@ async def test_a_signature_that_is_given_must_be_right_and_over_the_prompt(
     assert not served.registry.rows(LOCAL)
 
 
-async def test_an_unsigned_prompt_is_run_where_that_is_allowed(make: MakeServer) -> None:
+async def test_an_unsigned_prompt_is_run_where_that_is_allowed(make_http: MakeServer) -> None:
     body = {"prompt": "say hello"}
     for policy in ("open", "careful"):
-        answer = await (await make(trust=TrustSettings(policy=policy))).post("/input", body)
+        answer = await (await make_http(trust=TrustSettings(policy=policy))).post("/input", body)
         assert answer.json["result"] == "hello"
     for trust in (TrustSettings(policy="strict"), TrustSettings(policy="open", require_signature=True)):
-        server = await make(trust=trust)
+        server = await make_http(trust=trust)
         for unsigned in (body, {}, b"", {"from": A.address, **body}):
             assert (await server.post("/input", unsigned)).error == UNSIGNED
 
@@ -278,8 +270,8 @@ async def test_from_without_a_signature_is_no_identity(served: Server) -> None:
 
 
 @pytest.mark.parametrize("where", ["header", "query"])
-async def test_a_token_that_is_given_must_be_right(make: MakeServer, where: str) -> None:
-    served = await make(token=TOKEN)
+async def test_a_token_that_is_given_must_be_right(make_http: MakeServer, where: str) -> None:
+    served = await make_http(token=TOKEN)
 
     async def sent(token: str) -> Reply:
         if where == "query":
@@ -301,15 +293,15 @@ async def test_a_token_that_is_given_must_be_right(make: MakeServer, where: str)
     ],
     ids=["code", "strict", "blacklisted"],
 )
-async def test_whoever_is_not_let_in_is_told_so(make: MakeServer, trust: TrustSettings, text: str) -> None:
-    server = await make(trust=trust)
+async def test_whoever_is_not_let_in_is_told_so(make_http: MakeServer, trust: TrustSettings, text: str) -> None:
+    server = await make_http(trust=trust)
     assert (await server.post("/input", server.signed(A, prompt="say x"))).error == (403, text)
     assert not server.registry.rows(LOCAL)
     assert server.dialect.console.lines == (f"✗ POST /input rejected: {text}",)
 
 
-async def test_a_code_in_the_signed_payload_lets_in(make: MakeServer) -> None:
-    server = await make(trust=TrustSettings(policy=CODE))
+async def test_a_code_in_the_signed_payload_lets_in(make_http: MakeServer) -> None:
+    server = await make_http(trust=TrustSettings(policy=CODE))
     wrong = await server.post("/input", server.signed(A, prompt="say x", invite_code="guess"))
     assert wrong.error == (403, "forbidden: Onboard required")
     right = await server.post("/input", server.signed(A, prompt="say x", invite_code="friends"))
@@ -317,15 +309,17 @@ async def test_a_code_in_the_signed_payload_lets_in(make: MakeServer) -> None:
     assert (await server.post("/input", server.signed(A, prompt="say y"))).json["result"] == "y"
 
 
-async def test_a_claim_of_having_paid_lets_nobody_in(make: MakeServer) -> None:
-    server = await make(trust=TrustSettings(policy=CODE.replace("invite_code: [friends]", "payment: 10")), far=True)
+async def test_a_claim_of_having_paid_lets_nobody_in(make_http: MakeServer) -> None:
+    server = await make_http(
+        trust=TrustSettings(policy=CODE.replace("invite_code: [friends]", "payment: 10")), far=True
+    )
     for payment in (10, 1e9, "10", True):
         answer = await server.post("/input", server.signed(A, prompt="say x", payment=payment))
         assert answer.status == 403
 
 
-async def test_a_request_that_was_overheard_is_of_no_use_later(make: MakeServer) -> None:
-    server = await make(trust=TrustSettings(policy="open", replay="strict"))
+async def test_a_request_that_was_overheard_is_of_no_use_later(make_http: MakeServer) -> None:
+    server = await make_http(trust=TrustSettings(policy="open", replay="strict"))
     body = server.signed(A, prompt="say x")
     assert (await server.post("/input", body)).status == 200
     status, text = (await server.post("/input", body)).error
@@ -337,8 +331,8 @@ async def test_two_requests_that_were_signed_in_one_second_are_both_honest(serve
     assert [(await served.post("/input", body)).status for _ in range(2)] == [200, 200]
 
 
-async def test_an_unsigned_caller_from_elsewhere_has_a_session_for_each_request(make: MakeServer) -> None:
-    server = await make(far=True, trust=TrustSettings(policy="open"))
+async def test_an_unsigned_caller_from_elsewhere_has_a_session_for_each_request(make_http: MakeServer) -> None:
+    server = await make_http(far=True, trust=TrustSettings(policy="open"))
     for _ in range(2):
         answer = await server.post("/input", {"prompt": "say x", "session": {"session_id": "mine"}})
         assert (answer.json["session_id"], answer.json["session"]["turn"]) == ("mine", 1)

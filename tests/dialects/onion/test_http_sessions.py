@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +10,13 @@ import pytest
 from dragoman.services.identity import Identity
 from dragoman.services.trust import TrustSettings
 
-from .http_rig import ADMIN, HOST, TOKEN, A, B, MakeServer, Server, servers
-
-
-@pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[MakeServer]:
-    async with servers(tmp_path) as start:
-        yield start
+from .http_rig import ADMIN, HOST, TOKEN, A, B, MakeServer, Server
 
 
 @pytest.fixture(params=["root", "prefix"])
-async def served(request: pytest.FixtureRequest, make: MakeServer) -> Server:
+async def served(request: pytest.FixtureRequest, make_http: MakeServer) -> Server:
     """At the root and below its prefix everything is the same."""
-    return await make(root="onion" if request.param == "root" else None, token=TOKEN)
+    return await make_http(root="onion" if request.param == "root" else None, token=TOKEN)
 
 
 # Results
@@ -66,8 +58,8 @@ async def test_the_owner_sees_what_came_of_sessions(served: Server, who: Identit
     assert answer.json["sessions"][1] == found
 
 
-async def test_under_open_whoever_is_on_this_machine_sees_sessions_that_no_key_owns(make: MakeServer) -> None:
-    served = await make()
+async def test_under_open_whoever_is_on_this_machine_sees_sessions_that_no_key_owns(make_http: MakeServer) -> None:
+    served = await make_http()
     keyed, plain = await played(served, A), await played(served, name="mine")
     answer = await served.get("/sessions")
     assert [row["session_id"] for row in answer.json["sessions"]] == [plain]
@@ -87,10 +79,10 @@ async def test_under_open_whoever_is_on_this_machine_sees_sessions_that_no_key_o
     ],
 )
 async def test_nobody_else_is_told_that_there_is_a_session(
-    make: MakeServer, policy: str, far: bool, token: str | None
+    make_http: MakeServer, policy: str, far: bool, token: str | None
 ) -> None:
     text = "unauthorized: signed request required"
-    server = await make(trust=TrustSettings(policy=policy), far=far, token=token)
+    server = await make_http(trust=TrustSettings(policy=policy), far=far, token=token)
     (server.lists / "whitelist.txt").write_text(f"{A.address}\n")
     there = await played(server, A)
     for path in ("/sessions", f"/sessions/{there}", "/sessions/nope", "/sessions/"):
@@ -100,8 +92,8 @@ async def test_nobody_else_is_told_that_there_is_a_session(
 
 
 @pytest.mark.parametrize("how", ["bearer", "query"])
-async def test_the_servers_token_opens_results_that_no_key_owns(make: MakeServer, how: str) -> None:
-    server = await make(trust=TrustSettings(policy="strict", whitelist=(A.address,)), token=TOKEN, far=True)
+async def test_the_servers_token_opens_results_that_no_key_owns(make_http: MakeServer, how: str) -> None:
+    server = await make_http(trust=TrustSettings(policy="strict", whitelist=(A.address,)), token=TOKEN, far=True)
     keyed = await played(server, A)
     answer = (
         await server.get("/sessions", authorization=f"Bearer {TOKEN}")
@@ -164,8 +156,8 @@ async def test_the_newer_signature_with_recipient_and_id_is_taken(served: Server
     assert (await served.get("/sessions?a=1&b=x+y", **other)).error == (401, "unauthorized: wrong recipient")
 
 
-async def test_a_signature_that_was_overheard_is_of_no_use_later(make: MakeServer) -> None:
-    server = await make(trust=TrustSettings(policy="open", replay="strict"))
+async def test_a_signature_that_was_overheard_is_of_no_use_later(make_http: MakeServer) -> None:
+    server = await make_http(trust=TrustSettings(policy="open", replay="strict"))
     headers = server.signs(HOST, "/sessions")
     assert (await server.get("/sessions", **headers)).status == 200
     status, text = (await server.get("/sessions", **headers)).error
@@ -203,7 +195,7 @@ async def test_there_may_be_no_lines_yet(served: Server) -> None:
     assert (await served.get("/admin/logs", authorization=f"Bearer {TOKEN}")).error == (404, "No logs found")
 
 
-async def test_without_a_token_nobody_has_it(make: MakeServer) -> None:
-    server = await make()
+async def test_without_a_token_nobody_has_it(make_http: MakeServer) -> None:
+    server = await make_http()
     for given in ("Bearer ", "Bearer None", ""):
         assert (await server.get("/admin/logs", authorization=given)).error == (401, "unauthorized")

@@ -26,6 +26,7 @@ async def test_what_is_asked_is_asked_again_on_a_new_socket(served: Onion, how: 
         gone.input(TOUCH)
         asked = await gone.next("approval_needed")
         session = gone.session_id
+        await gone.wire.reset()
     async with served.client(session, key=ALICE) as talk:
         assert talk.frames[0]["status"] == "running"
         again = await _seen(talk, "approval_needed")
@@ -39,6 +40,7 @@ async def test_who_says_to_have_seen_it_is_not_asked_again_and_may_answer(served
         gone.input(ASK)
         asked = await gone.next("ask_user")
         session = gone.session_id
+        await gone.wire.reset()
     async with served.client(session, key=ALICE, last_msg_id=asked["id"]) as talk:
         talk.say("ASK_USER_RESPONSE", answer="Rust")
         assert (await talk.next("tool_result"))["result"] == "Rust"
@@ -78,7 +80,7 @@ async def test_an_answer_without_a_question_is_an_error(served: Onion) -> None:
 
 async def test_the_second_answer_is_late_whoever_gave_the_first(served: Onion) -> None:
     async with served.client(key=ALICE) as first, served.client(first.session_id, key=ALICE) as second:
-        first.input(TOUCH)
+        first.input(script(*calls(("bash", {"command": "touch asked-late"})), "say over"))
         asked = await _seen(first, "approval_needed")
         await _seen(second, "approval_needed")
         second.say("APPROVAL_RESPONSE", approved=False, mode="reject_soft")

@@ -7,17 +7,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import MakeServer
-from .rig import ALICE, BOB, CAROL, HOST, Frame, Key, Onion, Talk, of, script
-
-POLICY = """---
-allow: [whitelisted, contact]
-deny: [blocked]
-onboard:
-  invite_code: [sesame, friend]
-default: ask
----
-Strangers are asked for a code.
-"""
+from .rig import ALICE, BOB, CAROL, HOST, POLICY, Frame, Key, Onion, Talk, of, script
 
 
 @pytest.fixture

@@ -85,11 +85,6 @@ class Wire(asyncio.Protocol):
         payload = data.encode() if isinstance(data, str) else data
         self._transport.write(_frame(TEXT if is_text else BINARY, payload))
 
-    def send_half(self, text: str) -> None:
-        """The first half of a text message's frame."""
-        whole = _frame(TEXT, text.encode())
-        self._transport.write(whole[: len(whole) // 2])
-
     def send_raw(self, data: bytes) -> None:
         """Bytes as they are, whether or not they make a frame."""
         self._transport.write(data)

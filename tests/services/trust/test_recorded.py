@@ -47,7 +47,6 @@ def error(message: str) -> dict[str, Json]:
 
 
 NEEDED = "invite_code or payment required"
-PAYER = next(row["sent"]["from"] for row in ROWS if row["scenario"] == "careful_code_payment")
 CLAIMED = next(row["sent"]["from"] for row in ROWS if row["scenario"] == "careful_code_payment_in_connect")
 
 DIFFERENCES = {
