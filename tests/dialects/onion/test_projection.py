@@ -108,6 +108,10 @@ RESULTS = [
         "error", "Error: not now", "not now", "denied",
     ),
     (
+        {"status": "denied", "output": {"exitCode": 1}, "problem": hub.Problem(code="denied", message="not now")},
+        "error", "Error: not now", "not now", "denied",
+    ),
+    (
         {"status": "interrupted", "problem": hub.Problem(code="interrupted", message="cut off")},
         "error", "Error: cut off", "cut off", "interrupted",
     ),

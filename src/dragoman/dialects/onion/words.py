@@ -27,10 +27,12 @@ def result_text(fact: ToolEnded) -> str:
     given = fact.detail.get("model_text")
     if isinstance(given, str):
         return given
+    if fact.problem is not None and (fact.output is None or fact.status == "denied"):
+        return fact.problem.message
     if isinstance(fact.output, str):
         return fact.output
     if fact.output is None:
-        return fact.problem.message if fact.problem is not None else ""
+        return ""
     return msgspec.json.encode(fact.output).decode()
 
 
