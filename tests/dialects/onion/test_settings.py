@@ -37,6 +37,11 @@ def test_no_time_is_not_a_number() -> None:
         OnionSettings(ping_seconds=float("nan"))
 
 
+def test_a_tolerance_that_there_is_not_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"tolerate\[1\]"):
+        msgspec.convert({"tolerate": ["assistant", "asistant_delta"]}, OnionSettings)
+
+
 async def test_the_shortest_times_keep_no_processor_busy(make_server: MakeServer) -> None:
     served = await make_server(config="\n[dialects.onion]\nidle_seconds = 0.0001\nstuck_seconds = 1000\n")
     async with served.client(key=ALICE) as talk:

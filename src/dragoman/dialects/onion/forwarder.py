@@ -55,7 +55,7 @@ class Forwarder:
         self._skip = start.skip
         self._name = msgspec.json.encode(wire_id)
         self.principal = principal
-        self._hidden = frozenset(_TOLERANCES) - frozenset(tolerate)
+        self._hidden = frozenset(_IF_TOLERATED) - frozenset(tolerate)
         self._sync = "session_sync" in tolerate
         self._tasks = tasks
         self._shared = shared
@@ -166,7 +166,7 @@ class Forwarder:
         return made
 
 
-_TOLERANCES = ("assistant", "assistant_delta")
+_IF_TOLERATED = ("assistant", "assistant_delta")
 """Stream events that are sent only where they are tolerated."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-TOLERANCES = ("assistant", "assistant_delta", "replay_interrupted", "session_sync")
+Tolerance = Literal["assistant", "assistant_delta", "replay_interrupted", "session_sync"]
 """What goes beyond the seed and may be switched (docs/dialects/onion.md)."""
 
 
@@ -17,7 +19,7 @@ class OnionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     name: str = "dragoman"
     """The agent's name, as ``/info`` and ``/health`` have it."""
 
-    tolerate: tuple[str, ...] = ("assistant", "assistant_delta", "replay_interrupted")
+    tolerate: tuple[Tolerance, ...] = ("assistant", "assistant_delta", "replay_interrupted")
     """What is said beyond the seed: ``assistant_delta`` (text as it comes), ``assistant`` (what an agent says at its
     own terminal), ``replay_interrupted`` (after a lost server, the turn that it cut off), ``session_sync`` (the whole
     session once a turn)."""

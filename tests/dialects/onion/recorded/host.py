@@ -11,7 +11,7 @@ from dragoman.agents.native.providers import keys
 from dragoman.agents.native.providers.directory import ProviderDirectory
 from dragoman.agents.native.providers.keys import KeyStore
 from dragoman.dialects.onion import OnionDialect
-from dragoman.dialects.onion.settings import OnionSettings
+from dragoman.dialects.onion.settings import OnionSettings, Tolerance
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
@@ -67,7 +67,7 @@ class RecordedClock:
 class RecordedHost:
     """One server for one scenario. ``folder`` is empty, ``tolerate`` is what it says beyond the seed."""
 
-    def __init__(self, name: str, began: float, folder: Path, *, tolerate: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, began: float, folder: Path, *, tolerate: tuple[Tolerance, ...] = ()) -> None:
         self.clock = RecordedClock(began)
         self.stage = Stage(free=False)
         self._work, data, lists = folder / "work", folder / "data", folder / "trust"
