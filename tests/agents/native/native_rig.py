@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import msgspec
 
 from dragoman.agents.native.delegates.port import Delegate
 from dragoman.agents.native.factory import NativeFactory
-from dragoman.agents.native.providers.port import Provider, Spent
+from dragoman.agents.native.providers.conversation import Message, ModelRequest
+from dragoman.agents.native.providers.port import Provider, Spent, StreamEvent
 from dragoman.agents.native.providers.scripted import HEAD, Scripted
 from dragoman.agents.native.settings import NativeSettings, TurnLimits
 from dragoman.hub.artifacts import Artifacts
@@ -21,6 +22,8 @@ from dragoman.hub.session import Session, WhenBusy
 from dragoman.hub.skills import Skills
 from dragoman.hub.workspace_config import WorkspaceConfigs
 from tests.hub.rig import Hub, InMemory, Store, proven, until
+
+from .validity import faults
 
 QUICK = NativeSettings(turn=TurnLimits(retry_first=0.01))
 """Settings under which nothing waits for long."""
@@ -54,6 +57,23 @@ class OneModel:
 
     async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
         return None
+
+
+class Recording(Scripted):
+    """The scripted model, and what it was given each time."""
+
+    def __init__(self) -> None:
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
+        self.requests.append(request)
+        assert not faults(request.messages), faults(request.messages)
+        async for event in super().stream(request, raw=raw):
+            yield event
+
+    @property
+    def last(self) -> tuple[Message, ...]:
+        return self.requests[-1].messages
 
 
 class NativeHub(Hub):

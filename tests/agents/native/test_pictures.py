@@ -25,7 +25,7 @@ from dragoman.hub.events import Attachment, LogWritten, PromptSubmitted
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.services.artifacts import ArtifactSettings, ArtifactStore
-from tests.agents.native.test_turn_loop import Recording
+from tests.agents.native.native_rig import Recording
 from tests.hub.rig import InMemory, OnDisk, proven, until
 
 from .native_rig import QUICK, Given, NativeHub, OneModel, native_hub, of, outcome, script, settled

@@ -13,8 +13,7 @@ from dragoman.agents.native.providers.conversation import ToolMessage
 from dragoman.agents.native.tools.table import built_in_tools
 from dragoman.hub.events import ToolEnded
 
-from .native_rig import native_hub, of, script
-from .test_rejections import Recording
+from .native_rig import Recording, native_hub, of, script
 
 SECRET = "the-host-key"
 NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": [SECRET], "metadata": {}, "outputs": []}]})

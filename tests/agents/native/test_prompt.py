@@ -19,8 +19,7 @@ from dragoman.hub.permissions import LOCAL
 from tests.hub.rig import until
 from tests.hub.workspaces import KnownConfigs, KnownSkills
 
-from .native_rig import NativeHub, answered, asked, native_hub, of, script, settled
-from .test_turn_loop import Recording
+from .native_rig import NativeHub, Recording, answered, asked, native_hub, of, script, settled
 
 POLICY = "Skills are instructions for kinds of tasks."
 

@@ -13,7 +13,6 @@ import pytest
 from dragoman.agents.native.batch import COMPLETE_WITHIN, SHOWN_CALLS, SHOWN_CHARS, Batch
 from dragoman.agents.native.providers.conversation import Message, ModelRequest, ToolMessage
 from dragoman.agents.native.providers.port import CallMade, StreamEvent
-from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.rejections import EXPLAIN, HARD, SOFT, WHAT_NEXT
 from dragoman.agents.native.settings import TurnLimits
 from dragoman.hub.events import (
@@ -34,25 +33,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.tool_offers import ToolOffer
 from tests.hub.rig import until
 
-from .native_rig import QUICK, NativeHub, asked, native_hub, of, outcome, script, settled
-from .validity import faults
-
-
-class Recording(Scripted):
-    """The scripted model, and what it was given each time."""
-
-    def __init__(self) -> None:
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
-        self.requests.append(request)
-        assert not faults(request.messages), faults(request.messages)
-        async for event in super().stream(request, raw=raw):
-            yield event
-
-    @property
-    def last(self) -> tuple[Message, ...]:
-        return self.requests[-1].messages
+from .native_rig import QUICK, NativeHub, Recording, asked, native_hub, of, outcome, script, settled
 
 
 class Held(Recording):

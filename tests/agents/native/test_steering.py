@@ -15,8 +15,7 @@ from dragoman.hub.session import Session
 from tests.hub.rig import shows
 from tests.hub.rig import turns_of_the_loop as turns
 
-from .native_rig import QUICK, NativeHub, native_hub, of, script, settled
-from .test_rejections import Recording
+from .native_rig import QUICK, NativeHub, Recording, native_hub, of, script, settled
 
 TURN = script('say first\ncall bash {"command": "echo one"}\ncall glob {"pattern": "*"}', "say and last")
 """A turn of two steps, with tools between them."""

@@ -15,7 +15,6 @@ import pytest
 from dragoman.agents.native.modes import loosens
 from dragoman.agents.native.providers.conversation import (
     AssistantMessage,
-    Message,
     ModelRequest,
     ToolMessage,
     UserMessage,
@@ -58,25 +57,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.tool_offers import ToolOffer
 from tests.hub.rig import until
 
-from .native_rig import QUICK, NativeHub, asked, native_hub, of, outcome, script, settled
-from .validity import faults
-
-
-class Recording(Scripted):
-    """The scripted model, and what it was given each time."""
-
-    def __init__(self) -> None:
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest, *, raw: bool = False) -> AsyncGenerator[StreamEvent, None]:
-        self.requests.append(request)
-        assert not faults(request.messages), faults(request.messages)
-        async for event in super().stream(request, raw=raw):
-            yield event
-
-    @property
-    def last(self) -> tuple[Message, ...]:
-        return self.requests[-1].messages
+from .native_rig import QUICK, NativeHub, Recording, asked, native_hub, of, outcome, script, settled
 
 
 @pytest.fixture
