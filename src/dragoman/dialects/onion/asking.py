@@ -37,14 +37,17 @@ class Ask(msgspec.Struct, frozen=True):
 
     @property
     def decision(self) -> str:
+        """The id of the decision."""
         return self.opened.decision
 
     @property
     def kind(self) -> WireKind:
+        """Which stream event asks it."""
         return WIRE_KINDS[self.opened.kind]
 
     @property
     def needs_approve(self) -> bool:
+        """Whether only those are asked who may approve."""
         return self.opened.kind in NEEDS_APPROVE
 
     @property

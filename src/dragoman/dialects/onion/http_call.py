@@ -78,6 +78,7 @@ class SignedBody(msgspec.Struct):
 
     @property
     def signed(self) -> Signed:
+        """What trust is to judge."""
         return Signed(self.payload, self.sender, self.signature)
 
 
@@ -95,6 +96,7 @@ class Call:
 
     @property
     def headers(self) -> Headers:
+        """The request's headers, whatever their case."""
         return self.request.headers
 
     @property

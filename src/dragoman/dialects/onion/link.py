@@ -34,6 +34,9 @@ log = logging.getLogger("dragoman.links")
 FULL_FRAME = 64 * 1024
 """Bytes of messages that leave together, when so much is there."""
 
+FULL_INBOX = 1024 * 1024
+"""Bytes of messages that wait for their turn, from which on the socket is read no further."""
+
 TURN_SECONDS = 0.005
 """Time for which one link's messages are handled before the others get their turn."""
 
@@ -298,7 +301,3 @@ class OnionLink:
         except Exception:
             log.exception("a request failed")
             self.say(wire.Error(message=FAILED))
-
-
-FULL_INBOX = 1024 * 1024
-"""Bytes of messages that wait for their turn, from which on the socket is read no further."""
