@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import msgspec
@@ -21,6 +21,9 @@ BODY = "dragoman.body"
 
 ROOT = "dragoman.root"
 """Where in an HTTP request's scope the dialect's root stands: what its own addresses begin with, empty at the root."""
+
+TokenCheck = Callable[[str | None], bool]
+"""Whether this is the server's token, in constant time. None is what was said where nothing was said."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 

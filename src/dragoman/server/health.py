@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from dragoman.dialects.base import TokenCheck
 from dragoman.hub.registry import Registry
 from dragoman.services.observability.figures import Counted, Family
 from dragoman.services.observability.settings import Readers
@@ -20,7 +21,6 @@ from dragoman.services.observability.version import running_version
 
 from .guard import bearer, peer_of
 
-TokenCheck = Callable[[str | None], bool]
 Families = Callable[[], Iterable[Family]]
 
 

@@ -7,7 +7,7 @@ import hmac
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from socket import socket
 
@@ -20,7 +20,7 @@ from dragoman.agents.native.providers.directory import ProviderDirectory
 from dragoman.agents.native.providers.keys import KeyStore
 from dragoman.agents.scripted import ScriptedFactory
 from dragoman.agents.terminal import TerminalFactory
-from dragoman.dialects.base import Dialect, is_loopback
+from dragoman.dialects.base import Dialect, TokenCheck, is_loopback
 from dragoman.dialects.coop import CoopDialect
 from dragoman.dialects.coworker import CoworkerDialect
 from dragoman.dialects.hub import HubDialect
@@ -46,8 +46,6 @@ from .use import UseError
 from .workplace import make_folders
 
 log = logging.getLogger("dragoman.server")
-
-TokenCheck = Callable[[str | None], bool]
 
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  names, not addresses to bind
 """Where a server that listens everywhere is reached from this machine."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp
 
-from dragoman.dialects.base import Refusal, Upgrade, Wire
+from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
 from dragoman.hub.errors import UnknownSession
 from dragoman.hub.permissions import HOLDER, LOCAL, STRANGER, Principal, Right
 from dragoman.hub.ports import Terminal
@@ -20,8 +20,6 @@ from .projection import status_now
 from .routes import make_health_routes, make_routes
 from .settings import CoopSettings
 from .shared import SharedFrames
-
-TokenCheck = Callable[[str | None], bool]
 
 
 class NoTerminal(UnknownSession):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from dragoman.dialects.base import Refusal, Upgrade, Wire
+from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
 from dragoman.hub.errors import InvalidRequest, UnknownSession
 from dragoman.hub.events import Event, Json
@@ -32,8 +32,6 @@ from .providers import auth_methods, method_ids, preferred
 from .replies import Replies
 from .routes import make_routes
 from .settings import CoworkerSettings
-
-TokenCheck = Callable[[str | None], bool]
 
 
 class CoworkerDialect:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp
 
-from dragoman.dialects.base import Refusal, Upgrade, Wire
+from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
 from dragoman.hub.errors import HubError
 from dragoman.hub.journal import SessionRow
@@ -26,8 +26,6 @@ from .routes import make_app
 from .rows import RowFrames
 from .settings import HubDialectSettings
 from .streams import Feeds
-
-TokenCheck = Callable[[str | None], bool]
 
 
 class HubDialect:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import Raw
 from starlette.types import ASGIApp
 
-from dragoman.dialects.base import Refusal, Upgrade, Wire
+from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
 from dragoman.dialects.frame_cache import FrameCache
 from dragoman.hub.errors import UnknownSession
 from dragoman.hub.permissions import LOCAL, Principal
@@ -38,8 +38,6 @@ ABOUT_SECONDS = 5.0
 
 Given = TypeVar("Given")
 T = TypeVar("T")
-
-TokenCheck = Callable[[str | None], bool]
 
 
 class OnionDialect:
@@ -102,22 +100,7 @@ class OnionDialect:
             most=settings.results_bytes,
         )
         self.results.start()
-        self.http: ASGIApp = make_routes(
-            Host(
-                settings=settings,
-                clock=registry.clock,
-                trust=trust,
-                sessions=self.sessions,
-                results=self.results,
-                console=self.console,
-                uploads=uploads,
-                address=trust.address,
-                token=token,
-                about=self._about,
-                started=registry.clock.monotonic(),
-                recheck=self.recheck,
-            )
-        )
+        self.http: ASGIApp = make_routes(self._host())
 
     async def open(self, upgrade: Upgrade, wire_: Wire) -> OnionLink | Refusal:
         """A link that nobody is let in on yet: that is what CONNECT is for."""
@@ -138,6 +121,23 @@ class OnionDialect:
     async def close(self, budget: float) -> None:
         await self.results.close(budget * 0.5)
         await self.tasks.close(budget * 0.5)
+
+    def _host(self) -> Host:
+        """What the routes speak for."""
+        return Host(
+            settings=self.settings,
+            clock=self.registry.clock,
+            trust=self.trust,
+            sessions=self.sessions,
+            results=self.results,
+            console=self.console,
+            uploads=self.uploads,
+            address=self.trust.address,
+            token=self._token,
+            about=self._about,
+            started=self.registry.clock.monotonic(),
+            recheck=self.recheck,
+        )
 
     # For links
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from dragoman.dialects.base import TokenCheck
 from dragoman.hub.clock import Clock
 from dragoman.services.trust import Trust
 from dragoman.services.uploads import UploadSettings
@@ -14,9 +15,6 @@ from .console import Console
 from .results import Results
 from .sessions import Sessions
 from .settings import OnionSettings
-
-TokenCheck = Callable[[str | None], bool]
-"""Whether this is the server's token; None where nobody gave one."""
 
 
 class Skill(msgspec.Struct, frozen=True):
