@@ -54,6 +54,7 @@ async def test_what_clients_say_moves_no_cursor_and_forges_no_line(make_server: 
 
 
 async def test_no_secret_of_the_server_is_written_anywhere(watched: Onion) -> None:
+    """Invariant 10."""
     for secret in (TOKEN, CODE):
         async with watched.talk(f"{watched.url}?token={TOKEN}") as talk:
             for name in (secret, f"x{secret}", secret[:200]):

@@ -174,6 +174,7 @@ async def test_options_are_told_of_every_path_and_no_origin_is_let_in(served: Se
 
 
 async def test_an_origin_is_echoed_only_if_it_passes(served: Server) -> None:
+    """Invariant 11."""
     own = f"http://127.0.0.1:{served.port}"
     assert (await served.get("/info", origin=own)).headers["access-control-allow-origin"] == own
     for origin in ("https://evil.example", "null"):

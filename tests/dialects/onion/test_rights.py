@@ -10,6 +10,7 @@ import pytest
 
 from .conftest import MakeServer
 from .rig import ALICE, BOB, Onion, calls, of, script
+from .wire import UpgradeRefused
 
 ASKS = script(*calls(("bash", {"command": "touch asked"})), "say over")
 
@@ -54,6 +55,24 @@ async def test_the_uuid_of_a_keys_session_is_no_credential(served: Onion) -> Non
                     "type": "CONNECTED", "session_id": alice.session_id, "status": "new",
                 }  # fmt: skip
                 assert await other.status() == "connected"  # their own, of that name
+
+
+@pytest.mark.parametrize("path", ["/ws", "/ws/input"])
+@pytest.mark.parametrize(
+    "headers",
+    [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "file://"}],
+    ids=lambda headers: headers["Origin"].partition(":")[0],
+)
+async def test_pages_of_others_open_no_socket(served: Onion, path: str, headers: dict[str, str]) -> None:
+    """Invariant 11; a page of our own origin does."""
+    url = served.url.removesuffix("/ws") + path
+    with pytest.raises(UpgradeRefused) as refused:
+        async with served.talk(url, headers):
+            pass
+    assert refused.value.status == 403
+    own = url.partition("/onion")[0].replace("ws:", "http:")
+    async with served.talk(url, {"Origin": own}) as talk:
+        assert (await talk.connect("from a page"))["type"] == "CONNECTED"
 
 
 async def test_unsigned_callers_here_see_sessions_of_other_protocols(served: Onion) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
-from .rig import ALICE, Onion, calls, kinds, of, script
+from tests.agents.pty_rig import alive
+
+from .rig import ALICE, BOB, LIMIT, Onion, calls, kinds, of, script
 
 TOUCH = [("bash", {"command": "touch one"}), ("bash", {"command": "touch two"})]
 
@@ -64,6 +67,31 @@ async def test_the_same_input_id_is_the_same_prompt(served: Onion) -> None:
         talk.input(script("say other"), input_id="i-1")
         assert "already used" in (await talk.next("ERROR"))["message"]
         assert (await talk.turn(script("say twice")))[-1]["session"]["turn"] == 2
+
+
+async def test_an_interrupt_ends_what_its_turn_runs_and_no_other_turn(served: Onion) -> None:
+    """Invariant 9."""
+    mark = served.work / "running"
+    async with served.client(key=ALICE) as talk, served.client(key=BOB) as other:
+        other.input(script("wait"))
+        await other.next("llm_call")
+        talk.say("mode_change", mode="ulw")
+        await talk.next("mode_changed")
+        command = f"sleep 300 & echo $$ $! > {mark}.new; mv {mark}.new {mark}; wait"
+        talk.input(script(*calls(("bash", {"command": command}))))
+        async with asyncio.timeout(LIMIT):
+            while not mark.exists():
+                await asyncio.sleep(0.01)
+        programs = [int(pid) for pid in mark.read_text().split()]
+        assert len(programs) == 2
+        assert all(map(alive, programs))
+        talk.say("INTERRUPT")
+        assert (await talk.next("OUTPUT"))["result"] == "What would you like me to do?"
+        assert not any(map(alive, programs))
+        assert await talk.status() == "connected"
+        assert await other.status() == "running"
+        other.say("INTERRUPT")
+        await other.next("OUTPUT")
 
 
 async def test_an_interrupt_without_a_turn_is_an_error(served: Onion) -> None:
