@@ -198,6 +198,7 @@ async def test_two_sockets_come_back_to_one_turn(served: Onion) -> None:
         witness.input(TURN)
         asked = await one.next("ask_user")
         had = events(one.frames)
+        del had[had.index(asked) + 1 :]  # a client that has handled no more, whatever came along with it
         await one.wire.reset()
         async with (
             served.client(witness.session_id, key=ALICE, last_msg_id=asked["id"]) as continued,
