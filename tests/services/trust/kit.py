@@ -67,6 +67,7 @@ class Door:
         policy: str = "",
         *,
         listens_here: bool = True,
+        has_token: bool = False,
         ledger: PaymentVerifier | None = None,
         environment: Mapping[str, str] | None = None,
         **settings: Json,
@@ -80,6 +81,7 @@ class Door:
             loopback=listens_here,
             clock=self.clock,
             payments=ledger,
+            has_token=has_token,
             environment=environment or {},
         )
 

@@ -13,6 +13,7 @@ from tests.services.trust.kit import ALICE, BOB, CAROL, EVE, HOST, NOW, Door, Le
 
 DENIED = "forbidden: Denied by fast rules"
 UNKNOWN = "forbidden: only callers that the owner of this server has added are let in"
+SHOW_OR_SIGN = "forbidden: this server wants its token, or a signature"
 IN = "let in"
 GATE = "gate"
 
@@ -64,8 +65,8 @@ ROWS = [
 ]
 
 
-def _door(folder: Path, policy: str) -> Door:
-    door = Door(folder, POLICIES[policy], whitelist=(NAMED.address,))
+def _door(folder: Path, policy: str, *, has_token: bool = False) -> Door:
+    door = Door(folder, POLICIES[policy], has_token=has_token, whitelist=(NAMED.address,))
     door.write("contacts", ALICE.address)
     door.write("whitelist", BOB.address)
     door.write("blocklist", EVE.address, NAMED.address)
@@ -93,6 +94,17 @@ async def test_admission(tmp_path: Path, policy: str, kind: str, loopback: bool,
     who = caller(KINDS[kind], loopback=loopback, token=token)
     expected = _expected(policy, kind, near=loopback or token)
     assert await _outcome(door, who) == expected
+
+
+@pytest.mark.parametrize(("policy", "kind", "loopback", "token"), ROWS, ids=str)
+async def test_admission_to_a_server_with_a_token(
+    tmp_path: Path, policy: str, kind: str, loopback: bool, token: bool
+) -> None:
+    """Nobody shows it, wherever they are; for whoever signs all is as before."""
+    door = _door(tmp_path, policy, has_token=True)
+    shows = token or kind != "nobody"
+    expected = _expected(policy, kind, near=loopback or token) if shows else SHOW_OR_SIGN
+    assert await _outcome(door, caller(KINDS[kind], loopback=loopback, token=token)) == expected
 
 
 @pytest.mark.parametrize(("policy", "kind", "loopback", "token"), ROWS, ids=str)
