@@ -136,8 +136,11 @@ def test_a_secret_is_shown_nowhere_not_even_its_beginning(secret: str, before: i
         ("GET /ws?token=abc123&x=1", "GET /ws?token=***&x=1"),
         ('{"invite_code": "friends-only"}', '{"invite_code": "***"}'),
         ("Authorization: Bearer abc.def", "Authorization: ***"),
+        ("my password=hunter2hunter2 is", "my password=*** is"),
+        ("api_key: abcdef", "api_key: ***"),
+        ("invite_code or payment required", "invite_code or payment required"),
     ],
-    ids=["query", "code", "bearer"],
+    ids=["query", "code", "bearer", "password", "key", "words"],
 )
 def test_what_says_that_it_is_a_secret_is_one(text: str, shown: str) -> None:
     lines = console()

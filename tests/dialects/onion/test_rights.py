@@ -97,7 +97,7 @@ async def test_who_may_not_approve_is_not_asked_and_cannot(reserved: Onion) -> N
         await alice.next("tool_call")
         row = await waiting(reserved, ALICE.address)
         alice.say("APPROVAL_RESPONSE", approved=True)
-        assert (await alice.next("ERROR"))["code"] == "STALE_ANSWER"
+        assert (await alice.next("ERROR"))["message"] == "forbidden: this needs the approve right"
         alice.say("mode_change", mode="ulw")
         assert (await alice.next("ERROR"))["message"].startswith("forbidden")
         alice.say("mode_change", mode="plan")  # that is less than before

@@ -162,8 +162,9 @@ async def test_files_and_pictures_come_along_and_bad_ones_harm_nothing(served: O
     async with served.client(key=ALICE) as talk:
         for files in ([{"name": "x", "data": "data:text/plain;base64,@@@@"}], "abc", [{"data": "eHg="}]):
             talk.input("with files", files=files)
-            await talk.next("ERROR")
+            why = (await talk.next("ERROR"))["message"]
             assert await talk.status() == "connected"
+            assert f"✗ INPUT rejected: {why}" in served.log.read_text()
         files = [{"name": "../../etc/passwd", "data": "data:text/plain;base64,eHh4"}]
         frames = await talk.turn(script("say seen"), files=files, images=[picture])
         (received,) = of(frames, "files_received")

@@ -41,14 +41,19 @@ class Commands:
 
     async def handle(self, message: asked.ClientMessage) -> None:
         """Do what this asks. Raises what the hub refuses."""
-        handler = _HANDLERS[type(message)]
+        handler, name = _HANDLERS[type(message)], _name(message)
+        if name not in _QUIET:
+            self._dialect.console.received(name)
         try:
             if isinstance(message, _NEEDS_STANDING) and not self._gate.recheck():
                 return
             await handler(self, message)
         except (BadClaim, Refused) as problem:
-            self._dialect.console.refused(_NAMES.get(type(message), "message"), str(problem))
-            self._link.say(wire.Error(message=str(problem)))
+            self._refuse(name, str(problem))
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._dialect.console.refused(name, why)
+        self._link.say(wire.Error(message=why))
 
     def recheck(self) -> None:
         """Whether whoever was let in still is: the lists may have changed."""
@@ -116,7 +121,6 @@ class Commands:
             await self._establish(arrival.caller, arrival.message)
 
     async def _admin(self, message: asked.Admin) -> None:
-        self._dialect.console.received(message.type)
         outcome = await self._dialect.trust.administer(message.type, message.signed, loopback=self._link.loopback)
         given = {
             name: value for name in wire.AdminResult.__struct_fields__ if (value := getattr(outcome, name)) is not None
@@ -145,7 +149,7 @@ class Commands:
         try:
             submitted = await submit(joined, prompt, when_busy="steer", uploads=dialect.uploads)
         except UploadRefused as problem:
-            self._link.say(wire.Error(message=str(problem)))
+            self._refuse("INPUT", str(problem))
             return
         dialect.sessions.touched(joined.session)
         receipt, received = submitted.receipt, submitted.received
@@ -207,6 +211,8 @@ class Commands:
         if joined is None:
             self._link.say(wire.Error(message=NOT_CONNECTED))
             return
+        if kind != "ask_user":
+            joined.principal.check(joined.session.id, Right.APPROVE)  # who lacks it was asked nothing of this kind
         ask = self._link.binding.bound(kind) if request_id is None else joined.view.ask(request_id)
         if ask is None or ask.kind != kind or not self._may_see(joined, ask):
             self._link.say(stale(request_id))
@@ -237,7 +243,6 @@ class Commands:
         if mode is None:
             self._link.say(wire.Error(message=f"Unsupported mode: {message.mode[: asked.LONGEST_ID]!r}"))
             return
-        self._dialect.console.received("mode_change")
         await joined.session.change_settings(joined.principal, {"mode": mode})
 
     async def _interrupt(self, _: asked.Interrupt) -> None:
@@ -245,7 +250,6 @@ class Commands:
         if joined is None:
             self._link.say(wire.Error(message=NOT_CONNECTED))
             return
-        self._dialect.console.received("INTERRUPT")
         # What comes next need not wait until the turn has really ended.
         self._link.aside(joined.session.cancel(joined.principal, via=DIALECT))
 
@@ -314,7 +318,22 @@ _NEEDS_STANDING = (asked.Input, asked.Response, asked.ModeChange, asked.Interrup
 _NAMES: dict[type[asked.ClientMessage], str] = {
     asked.Connect: "CONNECT",
     asked.Input: "INPUT",
+    asked.Pong: "PONG",
+    asked.AskUserResponse: "ASK_USER_RESPONSE",
+    asked.ApprovalResponse: "APPROVAL_RESPONSE",
+    asked.PlanReviewResponse: "PLAN_REVIEW_RESPONSE",
+    asked.UlwResponse: "ULW_RESPONSE",
+    asked.ModeChange: "mode_change",
+    asked.Interrupt: "INTERRUPT",
+    asked.PromptUpdate: "prompt_update",
+    asked.StatusQuery: "SESSION_STATUS",
     asked.OnboardSubmit: "ONBOARD_SUBMIT",
-    asked.Admin: "ADMIN",
 }
-"""What the console calls a message that was refused."""
+
+_QUIET = frozenset({"CONNECT", "INPUT", "SESSION_STATUS", "PONG"})
+"""What has lines of its own on the console, or none (spec §12)."""
+
+
+def _name(message: asked.ClientMessage) -> str:
+    """What the console calls it."""
+    return message.type if isinstance(message, asked.Admin) else _NAMES[type(message)]

@@ -36,7 +36,11 @@ _SHAPES = re.compile(
 )
 """What keys of model providers and other services look like."""
 
-_NAMED = re.compile(r"([?&](?:access_)?token=)[^&\s\"']+|(\binvite_code[\"'=:\s]+)[^\s\"',}]+", re.IGNORECASE)
+_NAMED = re.compile(
+    r"([?&](?:access_)?token=)[^&\s\"']+"
+    r"|(\b(?:invite_code|password|passwd|secret|api_?key)\"?\s*[=:][\s\"']*)[^\s\"',}]+",
+    re.IGNORECASE,
+)
 """Secrets that say of themselves what they are."""
 
 

@@ -37,10 +37,10 @@ _ROUTES = (
 
 _SENT = (
     ("CONNECT", "session_id?, last_msg_id?, session?, payload, from, signature", "Who you are, and which session."),
-    ("INPUT", "prompt, images?, files?", "A prompt. While a turn runs it goes to that turn."),
-    ("ASK_USER_RESPONSE", "answer", "Answers ask_user."),
-    ("APPROVAL_RESPONSE", "approved, scope?, feedback?, mode?", "Answers approval_needed."),
-    ("PLAN_REVIEW_RESPONSE", "message", "Answers plan_review."),
+    ("INPUT", "prompt, images?, files?, input_id?", "A prompt. While a turn runs it goes to that turn."),
+    ("ASK_USER_RESPONSE", "answer, request_id?", "Answers ask_user."),
+    ("APPROVAL_RESPONSE", "approved, scope?, feedback?, mode?, request_id?", "Answers approval_needed."),
+    ("PLAN_REVIEW_RESPONSE", "message, request_id?", "Answers plan_review."),
     ("mode_change", "mode", "safe, plan, accept_edits or ulw."),
     ("INTERRUPT", "", "Ends the turn."),
     ("SESSION_STATUS", "session", "Asks how a session is."),
@@ -55,7 +55,12 @@ _HEARD = (
     ("ERROR", "message", "Something was refused, or the turn failed. The socket stays open."),
     ("ONBOARD_REQUIRED", "identity, methods", "You are a stranger: show an invite code, or pay."),
     ("PING", "", "Every 30 seconds."),
-    ("user_input, llm_call, llm_result, thinking, tool_call, tool_result, compact", "id, ts, ...", "What happens."),
+    (
+        "user_input, files_received, llm_call, llm_result, thinking, tool_call, tool_result",
+        "id, ts, ...",
+        "What happens.",
+    ),
+    ("assistant_delta, assistant, mode_changed, compact", "id, ts, ...", "What happens, too."),
     ("ask_user, approval_needed, plan_review", "id, ts, ...", "The agent asks, and waits."),
 )
 

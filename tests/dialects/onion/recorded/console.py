@@ -140,7 +140,7 @@ class _Teller:
                 yield f"✗ CONNECT auth error: {message}"
             case "INPUT" if message == NOT_YET:
                 yield "✗ INPUT rejected: not authenticated (send CONNECT first)"
-            case "INPUT" if message.startswith("unauthorized"):
+            case "INPUT" if message != "prompt required":
                 yield f"✗ INPUT rejected: {message}"
 
 
