@@ -79,7 +79,7 @@ async def test_whoever_may_approve_no_more_is_not_asked_any_more(make_server: Ma
         first = await bob.next("approval_needed")
         _list(server, "whitelist")
         bob.say("APPROVAL_RESPONSE", approved=True, scope="session", request_id=first["id"])
-        assert (await bob.next("ERROR"))["code"] == "STALE_ANSWER"
+        assert (await bob.next("ERROR"))["message"] == "forbidden: this needs the approve right"
         bob.say("mode_change", mode="ulw")
         assert (await bob.next("ERROR"))["message"].startswith("forbidden")
         bob.say("INTERRUPT")
