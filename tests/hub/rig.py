@@ -151,6 +151,7 @@ class PuppetFactory:
     """Makes puppets, and keeps what they were told. Set ``behave`` before a turn runs."""
 
     kind = "puppet"
+    elsewhere = False
 
     def __init__(self) -> None:
         self.behave: Behaviour = echo

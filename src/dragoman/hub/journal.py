@@ -9,7 +9,7 @@ Implementations: ``dragoman.hub.sqlite`` (WAL, group commit) and ``dragoman.hub.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -23,6 +23,10 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     It is a projection of the session's state, written with the events that changed it. ``unsettled`` is true while
     something (a turn, an executor, a decision) would have to be put right if the server were lost now.
     ``dropped_at`` marks a tombstone: the log is gone, only the fact that it was is kept.
+
+    ``active_at`` is when something happened last, in milliseconds since 1970; ``rests`` whether a turn has ended and
+    nothing was begun since; ``tool`` the newest open call of the agent itself, not of a sub-agent's; ``agent_session``
+    the agent's own name for its session. ``detail`` holds what lists show of settings and options.
     """
 
     session: str
@@ -37,6 +41,10 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: int
     unsettled: bool = False
     dropped_at: int | None = None
+    active_at: int = 0
+    rests: bool = False
+    tool: str | None = None
+    agent_session: str | None = None
     detail: dict[str, Json] = {}
 
 
@@ -93,8 +101,13 @@ class Journal(Protocol):
     async def read_back(self, session: str, before: int, limit: int) -> list[Event]:
         """The newest ``limit`` durable events with ``seq < before``, in ascending order."""
 
-    async def newest(self, limit: int, sessions: Sequence[str] | None = None) -> list[tuple[str, Event]]:
-        """The newest ``limit`` events over all (or the given) sessions in store-wide order, oldest first."""
+    async def newest(
+        self, limit: int, sessions: Sequence[str] | None = None, *, facts: Collection[str] | None = None
+    ) -> list[tuple[str, Event]]:
+        """The newest ``limit`` events over all (or the given) sessions in store-wide order, oldest first.
+
+        ``facts`` are the tags of those that count; all of them by default.
+        """
 
     async def find_key(self, session: str, key: str) -> int | None:
         """The ``seq`` of the event appended with this key, or None."""

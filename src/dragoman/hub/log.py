@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -42,6 +43,18 @@ Tap = Callable[["SessionLog", Sequence[Event]], None]
 loop; must return at once."""
 
 
+class Witness(Protocol):
+    """Told of each event of every session as it becomes durable, but not of ``STREAMED`` ones; must return at once.
+
+    ``before`` while ``shown`` is what was true until then, ``after`` once the event is folded in, and ``committed``
+    after all that became durable together.
+    """
+
+    def before(self, session: SessionLog, event: Event) -> None: ...
+    def after(self, session: SessionLog, event: Event) -> None: ...
+    def committed(self) -> None: ...
+
+
 class SessionParts(msgspec.Struct, frozen=True):
     """What every session of a hub shares."""
 
@@ -54,6 +67,7 @@ class SessionParts(msgspec.Struct, frozen=True):
     checkpoints: Checkpoints | None = None
     taps: tuple[Tap, ...] = ()
     artifacts: Artifacts | None = None
+    witnesses: list[Witness] = []
 
 
 class SessionLog:
@@ -75,6 +89,7 @@ class SessionLog:
         self._asking = 0
         self._watchers = Watchers()
         self._taps = parts.taps
+        self._witnesses = parts.witnesses
         self._snapshot_at = state.seq
         self.closing = False
 
@@ -251,6 +266,8 @@ class SessionLog:
         self._watchers.tell()
         for tap in self._taps:
             tap(self, fresh)
+        for witness in self._witnesses:
+            witness.committed()
         if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
             self.store_snapshot()
 
@@ -260,13 +277,25 @@ class SessionLog:
         fresh: list[Event] = []
         while pending and pending[0][0].seq <= seq:
             event, size = pending.popleft()
-            if type(event.fact) in STREAMED:
+            streamed = type(event.fact) in STREAMED
+            if self._witnesses and not streamed:
+                self._witnessed(event)
+            elif streamed:
                 shown.move(event)
             else:
                 shown.apply(event)
             tail.append(event, size)
             fresh.append(event)
         return fresh
+
+    def _witnessed(self, event: Event) -> None:
+        """Fold it into ``shown`` under the eyes of those who want to see each one."""
+        witnesses = tuple(self._witnesses)
+        for witness in witnesses:
+            witness.before(self, event)
+        self.shown.apply(event)
+        for witness in witnesses:
+            witness.after(self, event)
 
     def store_snapshot(self) -> None:
         """Keep the shown state on disk, so that the next load is short."""

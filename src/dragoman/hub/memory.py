@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from .errors import StorageUnavailable, UnknownSession
-from .events import Event, decode_fact, encode_fact
+from .events import Event, decode_fact, encode_fact, tag_of
 from .journal import DurableCallback, SessionRow, Snapshot
 
 QUEUE_EVENTS = 100_000
@@ -188,13 +188,16 @@ class MemoryJournal:
 
         return await self._read(session, wanted)
 
-    async def newest(self, limit: int, sessions: Sequence[str] | None = None) -> list[tuple[str, Event]]:
+    async def newest(
+        self, limit: int, sessions: Sequence[str] | None = None, *, facts: Collection[str] | None = None
+    ) -> list[tuple[str, Event]]:
         await self._turn()
         found = sorted(
             (record.position, name, seq)
             for name, log in self.store.logs.items()
             if sessions is None or name in sessions
             for seq, record in enumerate(log.records, start=1)
+            if facts is None or tag_of(log.event(seq).fact) in facts
         )
         return [(name, self.store.logs[name].event(seq)) for _, name, seq in found[max(len(found) - limit, 0) :]]
 

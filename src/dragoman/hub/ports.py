@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -182,8 +182,53 @@ class StopVerdict(msgspec.Struct, frozen=True, kw_only=True):
     last_message: str | None = None
 
 
+HookChannel = Literal["socket", "http", "file"]
+"""How a hook's post came: through the user's own socket, by HTTP, or as a line of the events file."""
+
+
+class HookPost(msgspec.Struct, frozen=True, kw_only=True):
+    """One post of some agent's hook: the payload as it came, and what whoever handed it on knows beside it.
+
+    ``agent`` and ``event`` name agent and hook where the poster said so outside the payload; ``at`` is when the hook
+    ran, in milliseconds since 1970. ``session`` and ``secret`` are those of the session of ours, if any, that the
+    agent says it runs in. ``parents`` are the pids of the hook's ancestors with their start times, the nearest first.
+    """
+
+    payload: dict[str, Json]
+    channel: HookChannel
+    agent: str | None = None
+    event: str | None = None
+    at: int | None = None
+    session: str | None = None
+    secret: str | None = None
+    parents: tuple[tuple[int, int], ...] = ()
+
+
+class HookIntake(Protocol):
+    """What takes the hooks of agents that run elsewhere, and makes sessions of them."""
+
+    async def take(self, post: HookPost) -> None:
+        """Take a post; returns once what it says is durable.
+
+        One that says nothing that can be understood, or of no session, is taken and changes nothing. Raises
+        ``LimitReached`` and ``StorageUnavailable``.
+        """
+
+    async def ask(self, post: HookPost) -> str:
+        """Take a post whose agent waits for an answer: what its hook is to print, empty where it is to ask by itself.
+
+        Cancelled when the hook is gone: then somebody answered at the agent's own terminal. Raises as ``take``.
+        """
+
+
 class Hooks(Protocol):
     """An agent that takes what is posted to it: the agent's own hooks, and what is said of them."""
+
+    def hears(self, agent: str, agent_session: str | None) -> bool | None:
+        """Whether this agent's own hooks tell us of this session of that agent already.
+
+        False for another program that runs inside it; None where nobody can say yet.
+        """
 
     def proves(self, secret: str) -> bool:
         """Whether this is the secret that only what the agent started can know. Compares in constant time."""
@@ -310,6 +355,10 @@ class AgentFactory(Protocol):
     """Makes the agents of one kind. ``kind`` is the word in ``session.created``."""
 
     kind: str
+
+    elsewhere: bool
+    """Whether these agents run where the server does not start them, and live on without it: their folder need not be
+    here, and ``recover`` alone says what became of what was open."""
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         """The options as the log may hold them: without what may be secret.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -29,7 +30,7 @@ from .events import Event, Json, SessionCreated
 from .hook_config import check_hook_settings
 from .journal import Journal, SessionRow
 from .limits import HubLimits
-from .log import SessionParts, Tap
+from .log import SessionParts, Tap, Witness
 from .permissions import Principal, Right
 from .ports import AgentFactory
 from .recovery import facts_after_loss
@@ -72,8 +73,18 @@ class Registry:
         self._tasks = TaskOwner("hub")
         self._checkpoints = checkpoints
         self._artifacts = artifacts
+        self._witnesses: list[Witness] = []
         self._parts = SessionParts(
-            journal, self.clock, ids, self.limits, self._tasks, self._live_count, checkpoints, tuple(taps), artifacts
+            journal,
+            self.clock,
+            ids,
+            self.limits,
+            self._tasks,
+            self._live_count,
+            checkpoints,
+            tuple(taps),
+            artifacts,
+            self._witnesses,
         )
         self._rows: dict[str, SessionRow] = {}
         self._loaded: OrderedDict[str, Session] = OrderedDict()
@@ -150,7 +161,7 @@ class Registry:
         if self.journal.problem is not None:
             raise StorageUnavailable(self.journal.problem)
         factory = self._factory(kind)
-        folder = _checked_folder(cwd)
+        folder = Path(cwd) if factory.elsewhere else _checked_folder(cwd)
         given = dict(options or {})
         factory.check_settings(settings or {})
         if settings and factory.widens({}, settings) and Right.APPROVE not in principal.rights:
@@ -226,11 +237,18 @@ class Registry:
 
         return stop
 
-    async def newest(self, principal: Principal, limit: int) -> list[tuple[str, Event]]:
-        """The newest events over all sessions this principal may see, oldest first."""
+    def witness(self, witness: Witness) -> Callable[[], None]:
+        """Have every event of every session seen as it becomes durable, until the returned function is called."""
+        self._witnesses.append(witness)
+        return partial(self._witnesses.remove, witness)
+
+    async def newest(
+        self, principal: Principal, limit: int, *, facts: Collection[str] | None = None
+    ) -> list[tuple[str, Event]]:
+        """The newest events over all sessions this principal may see, oldest first; of these facts (tags) only."""
         everything = principal.only is None and Right.READ in principal.rights
         seen = None if everything else [row.session for row in self.rows(principal)]
-        return await self.journal.newest(limit, seen)
+        return await self.journal.newest(limit, seen, facts=facts)
 
     async def alias(self, dialect: str, principal: Principal, name: str) -> str | None:
         """The session that a client's own string stands for (per dialect and principal)."""
@@ -320,12 +338,13 @@ class Registry:
 
     async def _recover(self, name: str) -> None:
         session = await self._load(name)
-        lost = session.state.executor
-        for fact in facts_after_loss(session.state):
-            session.record(fact, settling=True)
-        await session.durable(session.head)
-        log.warning("session %s was left open by a lost server and is put right", session.id)
-        recovering = self._factory(session.state.kind).recover(session, lost)
+        lost, factory = session.state.executor, self._factory(session.state.kind)
+        if not factory.elsewhere:
+            for fact in facts_after_loss(session.state):
+                session.record(fact, settling=True)
+            await session.durable(session.head)
+            log.warning("session %s was left open by a lost server and is put right", session.id)
+        recovering = factory.recover(session, lost)
         session.recovering = self._tasks.start(recovering, f"recover:{session.id}")
         session.resume_queue()
 
@@ -459,5 +478,6 @@ def decode_snapshot(session: str, seq: int, data: bytes) -> SessionState:
 
 
 def _looks_alike(before: SessionRow, after: SessionRow) -> bool:
-    """Whether only the place in the log moved: lists need not be told of every delta."""
-    return msgspec.structs.replace(before, head=after.head, changed_at=after.changed_at) == after
+    """Whether only place and time moved: lists need not be told of every delta."""
+    moved = msgspec.structs.replace(before, head=after.head, changed_at=after.changed_at, active_at=after.active_at)
+    return moved == after

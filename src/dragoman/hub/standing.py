@@ -25,7 +25,8 @@ class OpenTurn(msgspec.Struct):
 
 
 class OpenCall(msgspec.Struct):
-    """A tool call without a result yet. ``client`` and what follows is said of one that a client runs."""
+    """A tool call without a result yet. ``client``, ``bundle`` and its two numbers are said of one that a client runs;
+    ``subagent`` names whose call it is, where it is not the agent's own."""
 
     call: str
     tool: str
@@ -37,6 +38,7 @@ class OpenCall(msgspec.Struct):
     bundle: str | None = None
     position: int | None = None
     bundle_size: int | None = None
+    subagent: str | None = None
 
 
 class Executor(msgspec.Struct):

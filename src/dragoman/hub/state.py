@@ -27,6 +27,7 @@ from .events import (
     HookSignalled,
     Json,
     MessageAdded,
+    Notified,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -34,6 +35,8 @@ from .events import (
     SessionCreated,
     SettingsChanged,
     StateChanged,
+    SubagentEnded,
+    SubagentStarted,
     TerminalReserved,
     TerminalResized,
     TerminalTitled,
@@ -46,6 +49,10 @@ from .events import (
 )
 from .journal import SessionRow
 from .standing import AgentStatus, Executor, Exit, OpenCall, OpenTurn, SavedCheckpoint, StopSignal
+
+LISTED_SETTINGS = ("zone", "auto_accept", "suggestion")
+LISTED_OPTIONS = ("attach",)
+"""What lists show of a session's settings and options, where they are given."""
 
 
 class SessionState(msgspec.Struct):
@@ -80,6 +87,12 @@ class SessionState(msgspec.Struct):
     """The model that the agent's newest tokens were spent on."""
     resets: int = 0
     """How often the conversation began anew."""
+    agent_session: str | None = None
+    """The agent's own name for its session."""
+    active_at: int = 0
+    """When something happened last: not what a program writes, nor what concerns its terminal only."""
+    rests: bool = False
+    """Whether a turn has ended and nothing was begun since."""
     hooks: dict[str, int] = {}
     stop_signal: StopSignal | None = None
     grants: list[str] = []
@@ -103,6 +116,19 @@ class SessionState(msgspec.Struct):
         """The open dialog that the agent's state means; None when it is in none."""
         status = self.status
         return self.decisions.get(status.decision or "") if status.state == "prompt" else None
+
+    @property
+    def tool(self) -> str | None:
+        """The tool of the newest open call that is the agent's own."""
+        return next((call.tool for call in reversed(self.calls.values()) if call.subagent is None), None)
+
+    @property
+    def listed(self) -> dict[str, Json]:
+        """The settings and options that lists show."""
+        settings, options = self.settings, self.options
+        shown = {name: settings[name] for name in LISTED_SETTINGS if name in settings}
+        shown.update((name, options[name]) for name in LISTED_OPTIONS if options.get(name) is not None)
+        return shown
 
     @property
     def summary(self) -> str:
@@ -131,6 +157,11 @@ class SessionState(msgspec.Struct):
             changed_at=self.changed_at,
             head=self.seq,
             unsettled=self.unsettled,
+            active_at=self.active_at,
+            rests=self.rests,
+            tool=self.tool,
+            agent_session=self.agent_session,
+            detail=self.listed,
         )
 
     def move(self, event: Event) -> None:
@@ -142,7 +173,10 @@ class SessionState(msgspec.Struct):
     def apply(self, event: Event) -> None:
         """Fold one event in. Events must come in order, without a gap."""
         self.move(event)
-        fold = _FOLDS.get(type(event.fact))
+        kind = type(event.fact)
+        if kind in _SIGNS_OF_LIFE:
+            self.active_at = event.at
+        fold = _FOLDS.get(kind)
         if fold is not None:
             fold(self, event.fact, event.at)
 
@@ -189,6 +223,8 @@ def _started(state: SessionState, fact: AgentStarted, at: int) -> None:
     state.tape_end = fact.tape_offset or 0
     state.tape_reserved = fact.tape_reserved or state.tape_end
     state.status = AgentStatus(seq=state.status.seq, since=at)
+    state.agent_session = fact.agent_session or state.agent_session
+    state.rests = False
 
 
 def _exited(state: SessionState, fact: AgentExited, at: int) -> None:
@@ -210,6 +246,8 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
         decision=fact.decision,
     )
     state.tape_end = max(state.tape_end, fact.tape_offset or 0)
+    if fact.next == "working":
+        state.rests = False
 
 
 def _submitted(state: SessionState, fact: PromptSubmitted, at: int) -> None:  # noqa: ARG001
@@ -236,6 +274,7 @@ def _withdrawn(state: SessionState, fact: PromptWithdrawn, at: int) -> None:  # 
 def _turn_started(state: SessionState, fact: TurnStarted, at: int) -> None:
     _unqueue(state, fact.prompt)
     state.turn = OpenTurn(fact.turn, fact.prompt, state.seq, at)
+    state.rests = False
 
 
 def _cancelling(state: SessionState, fact: CancelRequested, at: int) -> None:  # noqa: ARG001
@@ -251,6 +290,7 @@ def _turn_settled(state: SessionState, fact: TurnSettled, at: int) -> None:  # n
 def _turn_ended(state: SessionState, fact: TurnEnded, at: int) -> None:  # noqa: ARG001
     if state.turn is not None and state.turn.turn == fact.turn:
         state.turn = None
+        state.rests = True
 
 
 def _called(state: SessionState, fact: ToolCalled, at: int) -> None:
@@ -265,6 +305,7 @@ def _called(state: SessionState, fact: ToolCalled, at: int) -> None:
         fact.bundle,
         fact.position,
         fact.bundle_size,
+        fact.origin.subagent if fact.origin is not None else None,
     )
 
 
@@ -321,6 +362,10 @@ def _hooked(state: SessionState, fact: HookAnswered, at: int) -> None:  # noqa: 
         state.hooks[fact.hook] = state.hooks.get(fact.hook, 0) + 1
     if fact.verdict == "signaled":
         state.stop_signal = None
+    if fact.hook == "stop" and fact.verdict != "blocked":
+        state.rests = True
+    if fact.hook == "start":
+        state.agent_session = fact.agent_session or state.agent_session
 
 
 def _signalled(state: SessionState, fact: HookSignalled, at: int) -> None:  # noqa: ARG001
@@ -359,6 +404,15 @@ def granted(opened: DecisionOpened, fact: DecisionResolved) -> str | None:
     grant = named.get(answer.scope, answer.scope)
     return grant if isinstance(grant, str) else None
 
+
+_SIGNS_OF_LIFE: frozenset[type] = frozenset(
+    {
+        *(SessionCreated, AgentStarted, StateChanged, PromptSubmitted, PromptTaken, TurnStarted, TurnEnded),
+        *(MessageAdded, ToolCalled, ToolEnded, SubagentStarted, SubagentEnded, Notified, HookAnswered),
+        *(DecisionOpened, DecisionRevised, DecisionResolved),
+    }
+)
+"""Facts that ``active_at`` is the time of."""
 
 _REVISABLE = (
     *("kind", "text", "tool", "input", "call", "subtype", "auth_url"),

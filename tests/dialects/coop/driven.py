@@ -141,6 +141,7 @@ class PlayedFactory(PuppetFactory):
     """``waits`` keeps every delivery back until the test says otherwise; ``says`` is the driver's word."""
 
     kind = "terminal"
+    elsewhere = False
 
     def __init__(self) -> None:
         super().__init__()

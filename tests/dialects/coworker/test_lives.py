@@ -22,6 +22,7 @@ class Native(ScriptedFactory):
     """What links make, without a model."""
 
     kind = "native"
+    elsewhere = False
 
     def check_settings(self, settings: dict[str, Json]) -> None:
         """Any will do."""

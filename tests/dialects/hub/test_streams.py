@@ -101,6 +101,7 @@ class HandAgent:
 
 class HandFactory:
     kind = "hand"
+    elsewhere = False
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         return options

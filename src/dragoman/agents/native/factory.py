@@ -51,6 +51,7 @@ class NativeFactory:
     """
 
     kind = "native"
+    elsewhere = False
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class ScriptedFactory:
     """Makes scripted agents; they take no options."""
 
     kind = "scripted"
+    elsewhere = False
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:  # noqa: ARG002
         if options:

@@ -66,6 +66,7 @@ class TerminalFactory:
     """Makes terminal agents; knows how many programs run. ``url`` gives a session's COOP_URL."""
 
     kind = "terminal"
+    elsewhere = False
 
     def __init__(self, settings: TerminalSettings, *, folder: Path, url: Callable[[str], str]) -> None:
         self.settings = settings

@@ -148,6 +148,11 @@ def encode_fact(fact: Fact) -> bytes:
     return _encoder.encode(fact)
 
 
+def tag_of(fact: Fact | type[Fact]) -> str:
+    """The ``type`` that names the fact on disk."""
+    return str(fact.__struct_config__.tag)
+
+
 def decode_fact(data: bytes) -> AnyFact:
     """The fact that ``data`` holds. Raises ``msgspec.ValidationError`` for anything else."""
     return _decoder.decode(data)
@@ -220,4 +225,5 @@ __all__ = [
     "UsageReported",
     "decode_fact",
     "encode_fact",
+    "tag_of",
 ]

@@ -7,7 +7,7 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -372,11 +372,13 @@ class SqliteJournal:
 
         return await self._read(session, bounds)
 
-    async def newest(self, limit: int, sessions: Sequence[str] | None = None) -> list[tuple[str, Event]]:
+    async def newest(
+        self, limit: int, sessions: Sequence[str] | None = None, *, facts: Collection[str] | None = None
+    ) -> list[tuple[str, Event]]:
         self._check_open()
         if limit <= 0:
             return []
-        return await self._from_disk(self._readers.newest(limit, self._durable_position, sessions))
+        return await self._from_disk(self._readers.newest(limit, self._durable_position, sessions, facts))
 
     async def find_key(self, session: str, key: str) -> int | None:
         self._check_open()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -57,6 +57,16 @@ _CHANGED = (
     " (SELECT changed, number FROM sessions"
     " WHERE session IN (SELECT value FROM json_each(?)) AND dropped_at IS NULL ORDER BY changed DESC)"
 )
+_NEWEST = (
+    "SELECT position FROM events JOIN sessions USING (number) WHERE position <= ? AND dropped_at IS NULL"
+    " AND (? = '' OR json_extract(fact, '$.type') IN (SELECT value FROM json_each(?)))"
+    " ORDER BY position DESC LIMIT ?"
+)
+_NEWEST_OF = (
+    "SELECT position FROM events WHERE number = ? AND position <= ?"
+    " AND (? = '' OR json_extract(fact, '$.type') IN (SELECT value FROM json_each(?)))"
+    " ORDER BY seq DESC LIMIT ?"
+)
 _POSITIONS = "SELECT '[' || group_concat(position) || ']' FROM ({})"
 
 
@@ -77,9 +87,11 @@ class Readers:
         """Events ``first`` to ``last``. Raises ``DataFolderError`` if one is missing or cannot be decoded."""
         return await self._query(lambda connection: _Log(connection, self._epochs).read(session, number, first, last))
 
-    async def newest(self, limit: int, last: int, sessions: Sequence[str] | None) -> list[tuple[str, Event]]:
-        """The newest events up to position ``last``, oldest first."""
-        return await self._query(lambda connection: _Log(connection, self._epochs).newest(limit, last, sessions))
+    async def newest(
+        self, limit: int, last: int, sessions: Sequence[str] | None, facts: Collection[str] | None = None
+    ) -> list[tuple[str, Event]]:
+        """The newest events up to position ``last``, oldest first; of these facts only, where any are named."""
+        return await self._query(lambda connection: _Log(connection, self._epochs).newest(limit, last, sessions, facts))
 
     async def key(self, number: int, key: str) -> int | None:
         """The ``seq`` stored for a key."""
@@ -156,40 +168,41 @@ class _Log:
             first, step = upto + 1, _next_step(step, len(lump))
         return events
 
-    def newest(self, limit: int, last: int, sessions: Sequence[str] | None) -> list[tuple[str, Event]]:
+    def newest(
+        self, limit: int, last: int, sessions: Sequence[str] | None, facts: Collection[str] | None
+    ) -> list[tuple[str, Event]]:
+        tags = "" if facts is None else msgspec.json.encode(sorted(facts)).decode()
         # In one transaction: a session that is just being taken off the disk is not a damaged one.
         self._connection.execute("BEGIN")
         try:
-            positions = self._newest_of_all(limit, last) if sessions is None else self._newest_of(limit, last, sessions)
-            return self._at(positions)
+            if sessions is None:
+                positions = self._newest_of_all(limit, last, tags)
+            else:
+                positions = self._newest_of(limit, last, sessions, tags)
+            return self._at(positions, whole=facts is None)
         finally:
             self._connection.execute("COMMIT")
 
-    def _newest_of_all(self, limit: int, last: int) -> list[int]:
+    def _newest_of_all(self, limit: int, last: int, tags: str) -> list[int]:
         """Positions in ascending order."""
-        query = (
-            "SELECT position FROM events JOIN sessions USING (number)"
-            " WHERE position <= ? AND dropped_at IS NULL ORDER BY position DESC LIMIT ?"
-        )
-        return sorted(self._positions(query, last, limit))
+        return sorted(self._positions(_NEWEST, last, tags, tags, limit))
 
-    def _newest_of(self, limit: int, last: int, sessions: Sequence[str]) -> list[int]:
+    def _newest_of(self, limit: int, last: int, sessions: Sequence[str], tags: str) -> list[int]:
         """Positions in ascending order. Sessions that cannot have any of the newest are not looked into."""
         candidates = self._one(_CHANGED, msgspec.json.encode(sessions).decode())
-        query = "SELECT position FROM events WHERE number = ? AND position <= ? ORDER BY seq DESC LIMIT ?"
         newest: list[int] = []
         for changed, number in [] if candidates is None else _pairs.decode(candidates):
             if len(newest) == limit and changed < newest[0]:
                 break
-            for position in self._positions(query, number, last, limit):
+            for position in self._positions(_NEWEST_OF, number, last, tags, tags, limit):
                 if len(newest) < limit:
                     heapq.heappush(newest, position)
                 else:
                     heapq.heappushpop(newest, position)
         return sorted(newest)
 
-    def _at(self, positions: list[int]) -> list[tuple[str, Event]]:
-        """The events at these positions, which hold the newest of some sessions without a hole."""
+    def _at(self, positions: list[int], *, whole: bool) -> list[tuple[str, Event]]:
+        """The events at these positions; ``whole``: they hold the newest of some sessions without a hole."""
         events: list[tuple[str, Event]] = []
         heads: dict[str, int] = {}
         step = _FIRST_LUMP
@@ -198,7 +211,7 @@ class _Log:
             chosen = f"position IN ({','.join(map(str, wanted))})"
             lump = self._one(_PLACED.format(chosen)) or b"[]"
             for session, seq, at, epoch, fact in self._decode(_placed, lump, chosen):
-                if seq != heads.get(session, seq - 1) + 1:
+                if whole and seq != heads.get(session, seq - 1) + 1:
                     raise _Damage(f"session {session}, seq {heads[session] + 1} is missing")
                 heads[session] = seq
                 events.append((session, Event(seq, at, self._epoch(epoch), fact)))
@@ -226,7 +239,7 @@ class _Log:
                 return _Damage(f"session {session.decode()}, seq {seq} cannot be decoded: {error}")
         return _Damage(f"events where {where} {values} cannot be decoded")
 
-    def _positions(self, query: str, *values: int) -> list[int]:
+    def _positions(self, query: str, *values: int | str) -> list[int]:
         lump = self._one(_POSITIONS.format(query), *values)
         return [] if lump is None else _integers.decode(lump)
 

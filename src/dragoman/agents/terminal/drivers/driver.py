@@ -185,6 +185,13 @@ class AgentDriver:
 
     # Hooks
 
+    def hears(self, agent: str, agent_session: str | None) -> bool | None:
+        """By its name for itself, which it tells us soon after its start, and again when it begins anew."""
+        if agent != self._profile.name:
+            return False
+        known = self._session.state.agent_session
+        return None if known is None or agent_session is None else known == agent_session
+
     def proves(self, secret: str) -> bool:
         """See the port."""
         return self._socket is not None and self._socket.proves(secret)

@@ -1,0 +1,1 @@
+"""Agents that run elsewhere and tell of themselves by their hooks and session logs only."""

@@ -1,0 +1,55 @@
+"""Settings of sessions that exist through hooks only (``[hooked]``). Times are seconds."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HookedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is believed of an agent that runs elsewhere, and for how long."""
+
+    socket: str = ""
+    """Path of the unix socket that installed hooks post to, 0600; empty means ``hooks.sock`` in the data folder."""
+
+    answer_seconds: float = 600.0
+    """For which a permission's hook waits for an answer. Then it prints nothing, and the agent asks by itself."""
+
+    silence: float = 120.0
+    """After which an agent that works by its own account, but in no tool call, is taken to be idle."""
+
+    settles: float = 3.0
+    """After a session's start, with nothing else said, until the agent is taken to be idle."""
+
+    gone_working: float = 120.0
+    """Without a sign of life until an agent at work is taken to be gone, where its process is not known."""
+
+    gone_idle: float = 300.0
+    """The same for one that is not at work."""
+
+    gone_codex: float = 1800.0
+    """The same for Codex, whose rollout alone was seen."""
+
+    look: float = 0.5
+    """Between two looks at the session log of an agent at work, and at the events file."""
+
+    discover: float = 2.0
+    """Between two searches for session logs of agents that have no hooks of ours."""
+
+    watch: tuple[str, ...] = ("claude", "codex")
+    """Agents whose session logs are watched for in the user's folders, whether or not they have hooks."""
+
+    watch_hours: float = 0.5
+    """Age up to which a session log that was there before the server is taken for one of a session that still runs."""
+
+    events_file: str = ""
+    """A file of hook posts, one JSON object a line, that scripts append to; what is appended from now on is taken in.
+    Empty: none."""
+
+    forget: float = 3600.0
+    """After its end until a session leaves the list. Its log stays until retention."""
+
+    sessions: int = 500
+    """Sessions of agents elsewhere that are open at once; a further one is not made."""
+
+    posts_waiting: int = 1000
+    """Posts that may wait for the disk at once; a further one is refused."""
