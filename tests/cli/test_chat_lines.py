@@ -358,6 +358,7 @@ def test_ctrl_c_while_the_program_is_being_imported_says_nothing() -> None:
 
 _INTERRUPTED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as at a terminal, also where we run in the background
 from dragoman.__main__ import run
 
 class Pressing:
