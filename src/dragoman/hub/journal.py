@@ -26,7 +26,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``active_at`` is when something happened last, in milliseconds since 1970; ``rests`` whether a turn has ended and
     nothing was begun since; ``tool`` the newest open call of the agent itself, not of a sub-agent's; ``agent_session``
-    the agent's own name for its session. ``detail`` holds what lists show of settings and options.
+    the agent's own name for its session; ``asks`` the kind of its oldest open decision. ``detail`` holds what lists show
+    of settings and options.
     """
 
     session: str
@@ -45,6 +46,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rests: bool = False
     tool: str | None = None
     agent_session: str | None = None
+    asks: str | None = None
     detail: dict[str, Json] = {}
 
 

@@ -123,6 +123,11 @@ class SessionState(msgspec.Struct):
         return next((call.tool for call in reversed(self.calls.values()) if call.subagent is None), None)
 
     @property
+    def asks(self) -> str | None:
+        """The kind of the oldest open decision."""
+        return next((opened.kind for opened in self.decisions.values()), None)
+
+    @property
     def listed(self) -> dict[str, Json]:
         """The settings and options that lists show."""
         settings, options = self.settings, self.options
@@ -161,6 +166,7 @@ class SessionState(msgspec.Struct):
             rests=self.rests,
             tool=self.tool,
             agent_session=self.agent_session,
+            asks=self.asks,
             detail=self.listed,
         )
 

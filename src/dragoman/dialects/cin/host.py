@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
+from starlette.types import Scope
 
 from dragoman.hub.permissions import Principal
 from dragoman.hub.ports import HookIntake
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Host(msgspec.Struct, frozen=True):
     """``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes.
 
-    ``principal`` is who sends a request, None for whoever may not. ``show`` is a session as clients see it.
+    ``principal`` is who sends a request, None for whoever may not; ``may_post`` whether its hooks are taken. ``show`` is a session as clients see it.
     ``announce`` tells all links of an extension by its name without a namespace (``text_tiles``) and its data.
     """
 
@@ -33,6 +34,7 @@ class Host(msgspec.Struct, frozen=True):
     folder: Path
     state: Path
     principal: Callable[[Request], Principal | None]
+    may_post: Callable[[Scope], bool]
     show: Callable[[SessionRow], wire.Session]
     announce: Callable[[str, object], None]
     clients: Callable[[], int]

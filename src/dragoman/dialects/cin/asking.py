@@ -1,0 +1,25 @@
+"""What a person is asked, as clients of the bridge are shown it (``cin:permission_prompt``)."""
+
+from __future__ import annotations
+
+from dragoman.hub.events import DecisionOpened
+
+from . import messages as wire
+from .answers import choices_of
+
+CONTEXT_CHARACTERS = 4000
+"""Of what is asked about."""
+
+_NAMES = {"plan": "ExitPlanMode", "question": "AskUserQuestion"}
+"""The tool that asks, where nobody said."""
+
+
+def prompt_of(session: str, opened: DecisionOpened) -> wire.PermissionPrompt:
+    """The decision on the wire. ``opened.detail["elsewhere"]``: it is answered where its agent runs, so it has no rows."""
+    return wire.PermissionPrompt(
+        session_id=session,
+        tool=opened.tool or _NAMES.get(opened.kind, "Unknown"),
+        context=opened.text[:CONTEXT_CHARACTERS],
+        options=() if opened.detail.get("elsewhere") else choices_of(opened),
+        decision_id=opened.decision,
+    )

@@ -1,0 +1,98 @@
+"""A session as lists show it, made of its row alone, so that a list reads no log (seed: Session)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from dragoman.hub.events import Json
+from dragoman.hub.journal import SessionRow
+from dragoman.services.git import FolderStatus
+
+from . import messages as wire
+
+GitOf = Callable[[str], FolderStatus | None]
+"""What is known of a folder's working tree; None while nothing is, or where nobody looks."""
+
+_NEED_EXECUTOR = frozenset({"terminal", "hooked"})
+"""Kinds of agents that are a program: without it they are offline."""
+
+
+def card(row: SessionRow, git_of: GitOf = lambda _folder: None) -> wire.Session:
+    """The session that the row is of."""
+    status = status_of(row)
+    known = git_of(row.cwd)
+    return wire.Session(
+        id=row.session,
+        name=row.title,
+        type="external" if row.kind == "hooked" else "internal",
+        agent=row.agent,
+        status=status,
+        cwd=row.cwd,
+        created_at=row.created_at,
+        last_activity=row.active_at or row.created_at,
+        tmux_session=_tmux(row.detail.get("attach")),
+        agent_session_id=row.agent_session,
+        current_tool=row.tool if status == "working" or row.asks is not None else None,
+        claude_session_id=row.agent_session,
+        codex_thread_id=row.agent_session if row.agent == "codex" else None,
+        zone_position=_position(row.detail.get("zone")),
+        suggestion=_text(row.detail.get("suggestion")),
+        auto_accept=_flag(row.detail.get("auto_accept")),
+        git_status=None if known is None else git_status(known),
+        waiting_for=_waiting_for(row) if status == "waiting" else None,
+    )
+
+
+def status_of(row: SessionRow) -> wire.Status:
+    """Offline without what runs it; waiting when something is asked, or when it has done what it was asked."""
+    if row.status in ("waiting", "working"):
+        return row.status  # type: ignore[return-value]
+    if row.status == "exited" or (row.kind in _NEED_EXECUTOR and not row.unsettled):
+        return "offline"
+    return "waiting" if row.rests else "idle"
+
+
+def git_status(known: FolderStatus) -> wire.GitStatus:
+    """On the wire."""
+    return msgspec.convert(known, wire.GitStatus, from_attributes=True)
+
+
+def differs(before: SessionRow, after: SessionRow) -> bool:
+    """Whether a card tells more than a later time."""
+    return (
+        before.title != after.title
+        or before.cwd != after.cwd
+        or before.tool != after.tool
+        or before.agent_session != after.agent_session
+        or before.asks != after.asks
+        or before.agent != after.agent
+        or before.detail != after.detail
+    )
+
+
+def _waiting_for(row: SessionRow) -> Literal["permission", "question", "prompt"]:
+    if row.asks is None and row.status == "idle":
+        return "prompt"
+    return "question" if row.asks in ("question", "form") else "permission"
+
+
+def _tmux(attach: Json) -> str | None:
+    return attach.removeprefix("tmux:") if isinstance(attach, str) else None
+
+
+def _position(zone: Json) -> wire.Position | None:
+    try:
+        return msgspec.convert(zone, wire.Position)
+    except msgspec.ValidationError:
+        return None
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _flag(value: Json) -> bool | None:
+    return value if isinstance(value, bool) else None

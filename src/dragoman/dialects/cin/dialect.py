@@ -1,0 +1,191 @@
+"""The cin dialect as the server mounts it: one bridge, all sessions, every client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
+from dragoman.hub.errors import UnknownDecision
+from dragoman.hub.journal import SessionRow
+from dragoman.hub.permissions import HOLDER, LOCAL, Principal, Right
+from dragoman.hub.ports import HookIntake
+from dragoman.hub.registry import Registry
+from dragoman.hub.tasks import TaskOwner
+from dragoman.services.git import GitSettings
+
+from . import messages as wire
+from .answers import answer_of, question_of
+from .asking import prompt_of
+from .cards import card
+from .feed import Feed
+from .folders import Folders
+from .frames import Frames
+from .history import History
+from .host import Host
+from .ingest import PATHS, ingest
+from .link import CinLink
+from .routes import make_routes
+from .settings import CinSettings
+from .tiles import Tiles
+
+log = logging.getLogger("dragoman.cin")
+
+
+class EveryPath:
+    """The bridge's socket is at any path (spec §1)."""
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str)
+
+
+class CinDialect:
+    """``token`` checks a client's token in constant time; None when the server has none.
+
+    ``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes. ``intake`` takes the hooks of
+    agents elsewhere.
+    """
+
+    name = "cin"
+    websocket = "/"
+    more_websockets = EveryPath()
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        token: TokenCheck | None,
+        settings: CinSettings,
+        git: GitSettings,
+        intake: HookIntake,
+        folder: Path,
+        state: Path,
+    ) -> None:
+        self.registry = registry
+        self.settings = settings
+        self.message_limit = settings.message_limit
+        self.tasks = TaskOwner("cin")
+        self.frames = Frames(twins="legacy" in settings.tolerate)
+        self.history = History(registry, settings)
+        self.tiles = Tiles(state / "tiles.json", settings)
+        self.folders = Folders(git, lambda session: self.feed.refreshed(session))
+        self.feed = Feed(registry, self.frames, settings, git_of=self.folders.status, told=self.history.told)
+        self._token = token
+        self._links: set[CinLink] = set()
+        self.host = Host(
+            registry=registry,
+            settings=settings,
+            intake=intake,
+            folder=folder,
+            state=state,
+            principal=self._principal,
+            may_post=self._may_post,
+            show=lambda row: card(row, lambda _folder: self.folders.asked(row)),
+            announce=self.feed.announce,
+            clients=lambda: len(self._links),
+        )
+        self._routes = make_routes(self.host)
+        self.http: ASGIApp = self._serve
+        registry.watch(self.folders.row_changed)
+
+    # Links
+
+    async def open(self, upgrade: Upgrade, wire_: Wire) -> CinLink | Refusal:
+        """A link with all that it begins with (seed: ``init``; spec §1.1: what dashboards in use need behind it)."""
+        principal = self._admit(upgrade.bearer if upgrade.bearer is not None else upgrade.query.get("token"))
+        if principal is None:
+            return Refusal(401, "unauthorized")
+        if not self.feed.running:
+            self.feed.run()
+            self.folders.begin(self.feed.rows.values())
+        if not self.history.begun:
+            await self.history.begin()
+        link = CinLink(self, principal, wire_, self._first())
+        self._links.add(link)
+        return link
+
+    async def close(self, budget: float) -> None:
+        await self.folders.close()
+        await self.tasks.close(budget)
+
+    def left(self, link: CinLink) -> None:
+        """The link is gone."""
+        self._links.discard(link)
+        if not self._links:
+            self.feed.rest()
+            self.history.end()
+            self.folders.end()
+
+    def _first(self) -> list[bytes]:
+        cards = self.feed.cards()
+        frames = [self.frames.init(cards)]
+        if self.frames.twins:
+            newest = self.feed.newest or "unknown"
+            events = self.history.at_hand(self.settings.burst_events, self.feed.rows)
+            frames += [
+                self.frames.legacy("connected", {"sessionId": newest}),
+                self.frames.plain("sessions", b"[%b]" % b",".join(cards)),
+                self.frames.legacy("text_tiles", self.tiles.all()),
+                self.frames.plain("history", b"[%b]" % b",".join(events)),
+            ]
+        return frames
+
+    # For links
+
+    def session_named(self, principal: Principal, name: str) -> str | None:
+        """The session of that id, ours or the agent's own; None where there is none that it may see."""
+        if name in self.feed.rows:
+            return name if principal.may_see(name) else None
+        rows = self.feed.rows.values() if self.feed.running else self.registry.rows(principal)
+        found = [row.session for row in rows if row.agent_session == name and principal.may_see(row.session)]
+        return found[-1] if found else None
+
+    def names_of(self, session: str) -> frozenset[str]:
+        """The ids by which a subscription may mean it."""
+        row = self.feed.rows.get(session)
+        own = row.agent_session if row is not None else None
+        return frozenset({session} if own is None else {session, own})
+
+    def open_prompts(self) -> Iterator[tuple[str, wire.PermissionPrompt]]:
+        """What is asked now, as clients are shown it."""
+        for session in self.registry.live():
+            opened = session.shown.decisions.get(self.feed.asked.get(session.id, ""))
+            if opened is not None:
+                yield session.id, prompt_of(session.id, opened)
+
+    async def answer(self, principal: Principal, session: str, decision: str, response: str) -> None:
+        """Answer a decision by the number of a choice. Raises the hub's errors."""
+        found = await self.registry.get(principal, session)
+        opened = found.state.decisions.get(decision)
+        if opened is None:
+            principal.check(session, Right.WRITE)
+            raise await found.no_longer_open(decision)
+        given = answer_of(opened, response)
+        await found.answer(principal, decision, given, via=self.name, question=question_of(opened))
+
+    # HTTP
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in PATHS:
+            await ingest(self.host, scope, receive, send)
+        else:
+            await self._routes(scope, receive, send)
+
+    def _admit(self, token: str | None) -> Principal | None:
+        if self._token is None:
+            return LOCAL
+        return HOLDER if self._token(token) else None
+
+    def _principal(self, request: Request) -> Principal | None:
+        """Whose request it is; None for one without the server's token, where there is one."""
+        given = request.headers.get("authorization", "")
+        token = given[7:] if given.startswith("Bearer ") else request.query_params.get("token")
+        return self._admit(token)
+
+    def _may_post(self, scope: Scope) -> bool:
+        """Whether hooks are taken from whoever sends this request."""
+        return self._token is None or self._principal(Request(scope)) is not None
