@@ -106,7 +106,9 @@ def _options(opened: DecisionOpened) -> tuple[Option, ...]:
 def _own_rows(opened: DecisionOpened) -> tuple[tuple[str, Answer], ...]:
     """The rows of a decision without options, and what each says."""
     if opened.kind == "permission":
-        always = ((YES_ALWAYS, Answer(accept=True, scope="session")),) if "grant" in opened.detail else ()
+        always = (
+            ((YES_ALWAYS, Answer(accept=True, scope="session")),) if isinstance(opened.detail.get("grant"), str) else ()
+        )
         return ((YES, Answer(accept=True, scope="once")), *always, (NO, Answer(accept=False)))
     if opened.kind == "plan":
         return ((YES, Answer(accept=True)), (NO, Answer(accept=False)))

@@ -7,6 +7,7 @@ methods; query strings never matter for where a request goes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
@@ -92,11 +93,12 @@ class Call:
     def row(self) -> SessionRow:
         """The session that the path names: by our id, or by the agent's own for it. Raises ``Problem`` (404)."""
         named = str(self.request.path_params["id"])
-        rows = [row for row in self.host.registry.rows(self.principal) if row.status != "closed"]
-        ours = next((row for row in rows if row.session == named), None)
-        if ours is not None:
-            return ours
-        others = [row for row in rows if row.agent_session == named]
+        registry = self.host.registry
+        with contextlib.suppress(hub.UnknownSession, hub.Gone):
+            ours = registry.row(self.principal, named)
+            if ours.status != "closed":
+                return ours
+        others = [row for row in registry.rows(self.principal) if row.agent_session == named and row.status != "closed"]
         if not others:
             raise Problem(404, SESSION_NOT_FOUND)
         return max(others, key=lambda row: row.active_at)
