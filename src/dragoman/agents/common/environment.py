@@ -13,6 +13,13 @@ OF_ANOTHER_TERMINAL = frozenset(
         "TMUX_PANE",
         "STY",
         "WINDOW",
+        "CLAUDECODE",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_PID",
     }
 )
-"""Variables that describe the server's own terminal, not the one that a program gets, if any."""
+"""Variables that describe the server's own terminal, not the one that a program gets, if any; and those that an agent
+sets in its commands, for a server that was started by one: a program with them takes itself for a part of that agent,
+and Claude Code refuses to start."""
