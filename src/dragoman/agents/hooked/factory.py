@@ -1,0 +1,62 @@
+"""Makes the agents of sessions that exist through hooks only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dragoman.hub.errors import InvalidRequest
+from dragoman.hub.events import Json
+from dragoman.hub.permissions import widening
+from dragoman.hub.session import Session
+from dragoman.hub.standing import Executor
+
+from .agent import HookedAgent
+from .settings import HookedSettings
+
+AGENT_CHARS = 64
+"""Length of an agent's name."""
+
+
+class HookedFactory:
+    """Makes hooked agents; they take no options."""
+
+    kind = "hooked"
+    elsewhere = True
+
+    def __init__(self, settings: HookedSettings | None = None) -> None:
+        self.settings = settings or HookedSettings()
+
+    def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
+        """Their folder may be on another machine, so only its form is checked."""
+        if options:
+            raise InvalidRequest(f"a hooked session takes no options, got {', '.join(sorted(options))}")
+        if not agent or len(agent) > AGENT_CHARS:
+            raise InvalidRequest(f"an agent's name has 1 to {AGENT_CHARS} characters")
+        if not cwd.startswith("/") or "\0" in cwd:
+            raise InvalidRequest(f"{cwd[:200]!r} is not an absolute path")
+        return {}
+
+    def check_settings(self, changes: Mapping[str, Json]) -> None:
+        """None has a meaning here."""
+
+    def widens(self, before: Mapping[str, Json], changes: Mapping[str, Json]) -> bool:  # noqa: ARG002
+        return widening(changes)
+
+    def adopt(self, session: str, options: dict[str, object]) -> None:
+        """There is nothing to keep."""
+
+    def make(self, session: Session) -> HookedAgent:
+        return HookedAgent(session, self.settings)
+
+    async def sweep(self, kept: Collection[str]) -> Collection[str]:  # noqa: ARG002
+        """Nothing lies beside the log, and what runs is not ours to end."""
+        return ()
+
+    async def recover(self, session: Session, lost: Executor | None) -> None:  # noqa: ARG002
+        """The agent lived on without us: see what became of it, and go on with it where it is alive."""
+        agent = session.ensure_agent()
+        assert isinstance(agent, HookedAgent)
+        await agent.recover()
+
+    def dropped(self, session: str) -> None:
+        """Nothing is kept beside the log."""
