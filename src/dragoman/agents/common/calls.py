@@ -14,6 +14,9 @@ MAX_CALLS = 2048
 UNKNOWN = "unknown"
 """The tool of a call whose begin nobody has told of."""
 
+OWN = "local-"
+"""How ids begin that we gave to calls without one, where a log is read again later: they are still known for ours."""
+
 
 class _Call:
     def __init__(self, call: str, tool: str, input_: Json, *, named_here: bool) -> None:
@@ -24,6 +27,9 @@ class _Call:
         """Its first source gave it no id, so another source's id may mean it."""
         self.begun_by: set[str] = set()
         self.ended_by: set[str] = set()
+        self.begin_due = False
+        """Its end came first, so its begin may still be on its way."""
+        self.ended_at: int | None = None
 
 
 class Calls:
@@ -32,15 +38,18 @@ class Calls:
     def __init__(self, ids: Callable[[], str]) -> None:
         self._ids = ids
         self._calls: dict[str, _Call] = {}
+        self._nameless: dict[_Call, None] = {}
+        """Those that ``named_here`` is true of: an id that nobody knows may mean one of them."""
 
     def called(self, fact: ToolCalled) -> Iterator[AnyFact]:
         """The begin, if it is news."""
         source = source_of(fact)
         known = self._calls.get(fact.call) if fact.call else None
         if known is None:
-            known = self._meant(fact, [call for call in self._all() if self._may_be(call, fact, source)])
+            known = self._meant(fact, [call for call in self._candidates(fact) if self._may_be(call, fact, source)])
         if known is not None:
             known.begun_by.add(source)
+            known.begin_due = False
             return
         yield self._begin(fact, source)
 
@@ -49,7 +58,7 @@ class Calls:
         source = source_of(fact)
         known = self._calls.get(fact.call) if fact.call else None
         if known is None:
-            known = self._meant(fact, [call for call in self._all() if self._may_end(call, fact, source)])
+            known = self._meant(fact, [call for call in self._candidates(fact) if self._may_end(call, fact, source)])
         if known is None:
             begin = ToolCalled(
                 call=fact.call,
@@ -62,22 +71,36 @@ class Calls:
             begun = self._begin(begin, source)
             yield begun
             known = self._calls[begun.call]
+            known.begin_due = True
         over = bool(known.ended_by)
         known.ended_by.add(source)
+        known.ended_at = known.ended_at or _moment(fact)
+        if not known.named_here:
+            known.input = None  # its id says which it is
         if not over:
             yield msgspec.structs.replace(fact, call=known.call, tool=known.tool)
 
     def _begin(self, fact: ToolCalled, source: str) -> ToolCalled:
-        named_here = not fact.call
-        if named_here:
+        if not fact.call:
             fact = msgspec.structs.replace(fact, call=self._ids())
+            named_here = True
+        else:
+            named_here = fact.call.startswith(OWN)
         call = _Call(fact.call, fact.tool, fact.input, named_here=named_here)
         call.begun_by.add(source)
+        if named_here:
+            self._nameless[call] = None
         self._remember(fact.call, call)
         return fact
 
     def _may_be(self, call: _Call, fact: ToolCalled, source: str) -> bool:
-        if call.tool != fact.tool or source in call.begun_by:
+        if call.tool != fact.tool:
+            return False
+        if call.begin_due and not fact.call:
+            # told late, or that of another call whose end is yet to come: only clocks can say
+            at = _moment(fact)
+            return call.input == fact.input and None not in (at, call.ended_at) and at <= call.ended_at  # type: ignore[operator]
+        if source in call.begun_by:
             return False
         # a begin without a name comes before its end, so it never means a call that is over
         return call.named_here if fact.call else not call.ended_by and call.input == fact.input
@@ -92,16 +115,23 @@ class Calls:
         best = next((call for call in fits if call.input == fact.input), fits[0] if fits else None)
         if best is not None and fact.call:
             best.named_here = False
+            self._nameless.pop(best, None)
             self._remember(fact.call, best)
         return best
 
-    def _all(self) -> Iterable[_Call]:
-        return dict.fromkeys(self._calls.values())
+    def _candidates(self, fact: ToolCalled | ToolEnded) -> Iterable[_Call]:
+        """Those that it may mean although no id says so, the oldest first."""
+        return self._nameless if fact.call else dict.fromkeys(self._calls.values())
 
     def _remember(self, name: str, call: _Call) -> None:
         self._calls[name] = call
         if len(self._calls) > MAX_CALLS:
-            del self._calls[next(iter(self._calls))]
+            self._nameless.pop(self._calls.pop(next(iter(self._calls))), None)
+
+
+def _moment(fact: AnyFact) -> int | None:
+    """When it happened by its source's own clock."""
+    return fact.origin.at if fact.origin is not None else None
 
 
 def source_of(fact: AnyFact) -> str:

@@ -9,17 +9,23 @@ from dragoman.hub.events import AnyFact, Json, Origin
 from .fields import millis_of, text_of
 from .observation import Dialog, Observation, Sighting, asked, seen
 
+UNTIMED = -1
+"""When a hook ran, where nobody can know: what its payload says of that is not to be believed."""
+
+ID_CHARS = 200
+"""Length of a poster's own id for what it posts; a longer one is none."""
+
 
 class Post:
-    """``event`` is the hook's name as it came."""
+    """``event`` is the hook's name as it came. ``at`` is when it ran, where somebody knows that better than it says."""
 
-    def __init__(self, agent: str, event: str, payload: dict[str, Any]) -> None:
+    def __init__(self, agent: str, event: str, payload: dict[str, Any], at: int | None = None) -> None:
         self.agent = agent
         self.event = event
         self.payload = payload
         self.session = text_of(payload, "session_id", "thread_id", "sessionId")
         self.subagent = text_of(payload, "agent_id")
-        self.at = millis_of(payload)
+        self.at = millis_of(payload) if at is None else None if at == UNTIMED else at
         self.tool = text_of(payload, "tool_name", "tool")
         self.call = text_of(payload, "tool_use_id", "call_id") or ""
         self.input: Json = payload.get("tool_input")
@@ -27,9 +33,10 @@ class Post:
     def origin(self, *, only: bool = True) -> Origin:
         """``only``: the hook is this one fact, so that the poster's id is the fact's."""
         payload = self.payload
+        named = text_of(payload, "id") if only else None
         return Origin(
             source="hook",
-            id=text_of(payload, "id") if only else None,
+            id=named if named is None or len(named) <= ID_CHARS else None,
             at=self.at,
             agent_session=self.session,
             subagent=self.subagent,

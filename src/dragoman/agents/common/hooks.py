@@ -6,8 +6,8 @@ waits: sub-agents go on in the background after the turn that started them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from dragoman.hub.events import (
@@ -35,9 +35,26 @@ def read_hook(agent: str, event: str, payload: dict[str, Any]) -> Observation:
 
     Never fails: fields that are missing or of another type are left out.
     """
-    post = Post(agent, event, payload)
-    reader = _READERS.get(re.sub(r"[^a-z]", "", event.lower()), _other)
-    return reader(post)
+    return read_post(Post(agent, event, payload))
+
+
+def read_post(post: Post) -> Observation:
+    """The same of a post that is at hand already."""
+    return _READERS.get(hook_kind(post.event), _other)(post)
+
+
+HOOK_CHARS = 64
+"""Length of a hook's name; a longer one is none."""
+
+
+def hook_kind(event: str) -> str:
+    """A hook's name as all its spellings have it: small letters only. Empty for what is no name."""
+    return _letters(event) if len(event) <= HOOK_CHARS else ""
+
+
+@lru_cache(maxsize=1024)
+def _letters(event: str) -> str:
+    return "".join(letter for letter in event.lower() if "a" <= letter <= "z")
 
 
 # Prompts and turns

@@ -154,7 +154,10 @@ class Ledger:
             yield fact
 
     def _subagent(self, fact: SubagentStarted | SubagentEnded) -> Iterator[AnyFact]:
-        """Which run: one that is done may be started again."""
+        """Which run: one that is done may be started again. Of one without a name nobody can say."""
+        if not fact.subagent:
+            yield msgspec.structs.replace(fact, subagent=self._ids())
+            return
         running = self._subagents.get(fact.subagent)
         begins = isinstance(fact, SubagentStarted)
         if running is begins:
