@@ -28,10 +28,10 @@ from tests.dialects.coop.harness import until as eventually
 from tests.fake_agent.rig import command as fake_agent
 from tests.hub.rig import until
 
+from dragoman.agents.common.tail import LogTail
 from dragoman.agents.terminal.drivers import watch as watch_module
 from dragoman.agents.terminal.drivers.claude import projects
 from dragoman.agents.terminal.drivers.hook_socket import HookSocket, Post, Reply, hook_command
-from dragoman.agents.terminal.drivers.tail import LogTail
 from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.agents.terminal.tui import read_screen
 from dragoman.hub.events import Answer, DecisionOpened, HookAnswered, MessageAdded, StateChanged

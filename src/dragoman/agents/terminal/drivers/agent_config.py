@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.common.files import open_regular
 from dragoman.hub.errors import NOT_JSON, InvalidRequest
 from dragoman.hub.events import Json
-
-from .files import open_regular
 
 CONFIG_BYTES = 1024 * 1024
 """One such file, or all of an ``agent_config``."""

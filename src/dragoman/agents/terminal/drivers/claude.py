@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.common.files import open_regular
+from dragoman.agents.common.json_lines import read_line
 from dragoman.agents.common.logs import read_claude_line
 from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import InvalidRequest, LimitReached
 from dragoman.hub.limits import HubLimits
 
 from .agent_config import merged, parse_settings, read_settings, with_hooks
-from .files import open_regular
 from .hook_answers import SEND
 from .profile import RESUME_HINT, Launch, LaunchContext, home_of, newest
-from .tail import read_line
 
 HOOKS = (
     "SessionStart",

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from dragoman.agents.common.files import open_regular
 from dragoman.agents.common.logs import read_codex_line
 from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import NOT_JSON, InvalidRequest
 
-from .files import open_regular
 from .profile import Launch, LaunchContext, home_of, newest
 
 _HEAD = 64 * 1024

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.agents.common.observation import Sighting
+from dragoman.agents.common.tail import LogTail
 from dragoman.agents.terminal.findings import Finding
 from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.hub.errors import InvalidRequest, NotReady
@@ -28,7 +29,6 @@ from .hook_answers import HookAnswers, stop_reply
 from .hook_socket import HookSocket, Post, Reply, hook_command
 from .profile import GroomMode, LaunchContext, Profile
 from .settings import DriverSettings
-from .tail import LogTail
 from .watch import AgentWatch
 
 log = logging.getLogger("dragoman.terminal")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.agents.terminal.paced_log import PacedLog
+from dragoman.agents.common.paced_log import PacedLog
 from dragoman.hub.errors import NOT_JSON, HubError, LimitReached
 from dragoman.hub.events import Json
 from dragoman.hub.hook_payload import check_hook_payload

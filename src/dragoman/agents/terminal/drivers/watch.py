@@ -19,8 +19,9 @@ from dragoman.agents.common.errors import categorise
 from dragoman.agents.common.hooks import read_hook
 from dragoman.agents.common.ledger import Ledger
 from dragoman.agents.common.observation import Activity, Dialog, Observation, Sighting, Source
+from dragoman.agents.common.paced_log import PacedLog
+from dragoman.agents.common.tail import LogTail
 from dragoman.agents.terminal.findings import Finding, ProgramStatus, Reset, Title
-from dragoman.agents.terminal.paced_log import PacedLog
 from dragoman.agents.terminal.program_status import StatusReport, parse_report
 from dragoman.agents.terminal.terminal import PtyTerminal
 from dragoman.agents.terminal.tui import read_screen
@@ -37,7 +38,6 @@ from .dialogs import Dialogs, OpenDialog
 from .fusion import QUIET_BEFORE_IDLE, Belief, Fusion
 from .profile import Profile
 from .settings import DriverSettings
-from .tail import LogTail
 
 log = logging.getLogger("dragoman.terminal")
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from dragoman.agents.terminal.paced_log import PacedLog
+from dragoman.agents.common.paced_log import PacedLog
 from tests.hub.rig import until
 
 log = logging.getLogger("dragoman.test")

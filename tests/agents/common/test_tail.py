@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.agents.terminal.drivers.tail import LogTail
+from dragoman.agents.common.tail import LogTail
 from dragoman.hub.limits import HubLimits
 
 
@@ -79,6 +79,46 @@ def test_what_a_resumed_log_holds_already_is_left_out(tmp_path: Path) -> None:
     tail = LogTail(path, from_end=True)
     append(path, b'{"b":2}\n')
     assert records(tail) == [{"b": 2}]
+
+
+@pytest.mark.parametrize("size", [0, 10, 300_000], ids=["short", "some", "many reads"])
+def test_the_line_that_is_being_written_at_the_beginning_is_read_whole(tmp_path: Path, size: int) -> None:
+    """A hook is posted while the agent writes to its log: what it writes then is news."""
+    path = tmp_path / "log.jsonl"
+    append(path, b'{"a":1}\n{"b":"' + b"x" * size + b"\xc3")
+    tail = LogTail(path, from_end=True)
+    append(path, b'\xa9"}\n{"c":3}\n')
+    assert records(tail) == [{"b": "x" * size + "\u00e9"}, {"c": 3}]
+
+
+def test_the_rest_of_a_line_that_is_too_long_is_left_out_at_the_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, b"x" * 700_000)
+    tail = LogTail(path, SMALL, from_end=True)
+    append(path, b'x\n{"a":1}\n')
+    assert records(tail) == [{"a": 1}]
+
+
+def test_what_lies_before_a_place_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, b'{"a":1}\n{"b":2}\n')
+    assert records(LogTail(path, start=8)) == [{"b": 2}]
+    assert records(LogTail(path, start=800)) == [{"a": 1}, {"b": 2}]  # it was cut meanwhile
+
+
+def test_a_log_that_nobody_touched_is_not_opened(tmp_path: Path) -> None:
+    tail = LogTail(tmp_path / "log.jsonl")
+    assert not tail.stirred()
+    append(tail.path, b'{"a":1}\n')
+    long_ago = time.time() - 60
+    os.utime(tail.path, (long_ago, long_ago))
+    assert tail.stirred()
+    assert records(tail) == [{"a": 1}]
+    assert not tail.stirred()
+    append(tail.path, b'{"b":2}\n')
+    assert tail.stirred()
+    assert records(tail) == [{"b": 2}]
+    assert tail.stirred()  # it was touched just now, and may be again within the same tick of the clock
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b"\xff\xfe", b'{"a":' * 100_000])
