@@ -1,0 +1,1 @@
+"""The conversations of the two original servers, held with ours."""
