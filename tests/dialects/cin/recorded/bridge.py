@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import importlib.util
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
+from dragoman.server.settings import Settings
 from tests.dialects.cin.stream_checker import Frame
 from tests.faults.process import LIMIT, Served
 
 T = TypeVar("T")
 
-MOUNTED = importlib.util.find_spec("dragoman.dialects.cin.dialect") is not None
+MOUNTED = hasattr(Settings().dialects, "cin")
 """Whether there is something to talk to."""
 
 LOCAL = "http://localhost:4002"
