@@ -53,6 +53,9 @@ class Reconnecting(ABC):
     will be no other.
     """
 
+    final_closes = FINAL_CLOSES
+    """Close codes that would come again in this protocol."""
+
     def __init__(self, name: str, headers: dict[str, str], options: ConnectionOptions) -> None:
         self.count = 0
         self.final: ClientError | None = None
@@ -93,6 +96,10 @@ class Reconnecting(ABC):
     def _was_cut(self) -> ClientError | None:
         """A connection that counted is gone; why no other is to be tried, if so."""
 
+    def _came_to_nothing(self) -> ClientError | None:
+        """An attempt made no connection that counts; why no other is to be tried, if so."""
+        return None
+
     @abstractmethod
     def _end(self, error: ClientError) -> None:
         """There will be no other one: say so to whoever waits."""
@@ -113,11 +120,12 @@ class Reconnecting(ABC):
                 log.exception("the server cannot be understood")
                 self._end(Denied(f"the server cannot be understood: {error!r}"))
                 return
-            if self.count > known:
+            counted = self.count > known
+            if counted:
                 pause = self._retries.first_retry
-                if (why := self._was_cut()) is not None:
-                    self._end(why)
-                    return
+            if (why := self._was_cut() if counted else self._came_to_nothing()) is not None:
+                self._end(why)
+                return
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  spreads clients
             pause = min(2 * pause, self._retries.longest_retry)
 
@@ -145,5 +153,5 @@ class Reconnecting(ABC):
             raise Denied(str(error)) from error
         except ConnectionClosed as error:
             code = error.rcvd.code if error.rcvd is not None else 1006
-        if code in FINAL_CLOSES or (code is not None and code >= 4000):
+        if code in self.final_closes or (code is not None and code >= 4000):
             raise Denied(f"the server ended the connection for good: {code}", close_code=code)
