@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
+
 from . import cin_requests as requests
 from .cin_connection import CinOptions, Connection
 from .cin_place import Message, Place, ids_of
