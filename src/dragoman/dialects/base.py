@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from typing import Protocol
 
 import msgspec
@@ -111,7 +111,7 @@ class Dialect(Protocol):
     websocket: str
     """Path of its WebSocket below its root."""
 
-    more_websockets: Collection[str]
+    more_websockets: Container[str]
     """Further paths of it, where clients have several."""
 
     message_limit: int

@@ -26,8 +26,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``active_at`` is when something happened last, in milliseconds since 1970; ``rests`` whether a turn has ended and
     nothing was begun since; ``tool`` the newest open call of the agent itself, not of a sub-agent's; ``agent_session``
-    the agent's own name for its session; ``asks`` the kind of its oldest open decision. ``detail`` holds what lists show
-    of settings and options.
+    the agent's own name for its session; ``asks`` the kind of its oldest open decision. ``detail`` holds what lists
+    show of settings and options.
     """
 
     session: str

@@ -14,6 +14,8 @@ from socket import socket
 import msgspec
 from starlette.types import ASGIApp
 
+from dragoman.agents.hooked.factory import HookedFactory
+from dragoman.agents.hooked.intake import Intake
 from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.providers import keys
 from dragoman.agents.native.providers.directory import ProviderDirectory
@@ -21,6 +23,8 @@ from dragoman.agents.native.providers.keys import KeyStore
 from dragoman.agents.scripted import ScriptedFactory
 from dragoman.agents.terminal import TerminalFactory
 from dragoman.dialects.base import Dialect, TokenCheck, is_loopback
+from dragoman.dialects.cin.dialect import CinDialect
+from dragoman.dialects.cin.origins import passes as passes_cin
 from dragoman.dialects.coop import CoopDialect
 from dragoman.dialects.coworker import CoworkerDialect
 from dragoman.dialects.hub import HubDialect
@@ -85,6 +89,7 @@ class Server:
         self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
         self._native: NativeFactory | None = None
+        self._intake: Intake | None = None
         self._providers: ProviderDirectory | None = None
         self._around: Surroundings | None = None
         self._trust: Trust | None = None
@@ -140,6 +145,7 @@ class Server:
             bound=server.host,
             allow_host=server.allow_host,
             allow_origin=server.allow_origin,
+            origin_rule=self._passes,
             max_body=server.max_body,
         )
 
@@ -181,7 +187,8 @@ class Server:
             consents=self._folder.keys / "mcp.json",
         )
         journal = SqliteJournal(self._folder.journal, epoch=self._folder.epoch, close_limit=JOURNAL_CLOSE)
-        factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native]
+        hooked = HookedFactory(settings.hooked)
+        factories: list[AgentFactory] = [ScriptedFactory(), self._terminals, native, hooked]
         self._registry = Registry(
             journal,
             factories,
@@ -190,7 +197,9 @@ class Server:
             taps=[self._telemetry],
             artifacts=around.artifacts,
         )
+        self._intake = Intake(self._registry, hooked, settings.hooked)
         await self._registry.open()
+        await self._intake.open()
         around.start()
 
     async def _trusted(self) -> Trust:
@@ -239,6 +248,7 @@ class Server:
             ),
             self._coworker(check),
             self._onion(check),
+            self._cin(check),
         ]
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
@@ -290,6 +300,24 @@ class Server:
             makes_sessions=not self._only_session,
         )
 
+    def _cin(self, check: TokenCheck | None) -> CinDialect:
+        assert self._intake is not None
+        return CinDialect(
+            self.registry,
+            token=check,
+            settings=self.settings.dialects.cin,
+            git=self.settings.git,
+            intake=self._intake,
+            folder=self.workplace,
+            state=self._folder.path / "cin",
+        )
+
+    def _passes(self, path: str, origin: str) -> bool:
+        """Whether the dialect that the path belongs to lets pages of this origin in by its own rule."""
+        assert self._application is not None
+        dialect, _ = self._application.mounts.find(path)
+        return isinstance(dialect, CinDialect) and passes_cin(origin)
+
     def _pages(self, check: TokenCheck | None) -> dict[str, ASGIApp]:
         settings = self.settings.observability
         metrics = Metrics(self._families, readers=settings.metrics_readers, token=check) if settings.metrics else None
@@ -313,6 +341,8 @@ class Server:
         assert self._application is not None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.settings.server.stop_budget
+        if self._intake is not None:
+            await self._intake.close()
         await self.end_sessions()
         budget = QUICK_BUDGET if self.hurried.is_set() else self.settings.server.stop_budget
         for dialect in self._dialects:

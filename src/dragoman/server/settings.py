@@ -11,9 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from dragoman.agents.hooked.settings import HookedSettings
 from dragoman.agents.native.settings import NativeSettings
 from dragoman.agents.terminal.settings import TerminalSettings
 from dragoman.dialects.base import is_loopback
+from dragoman.dialects.cin.settings import CinSettings
 from dragoman.dialects.coop.settings import CoopSettings
 from dragoman.dialects.coworker.settings import CoworkerSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
@@ -21,6 +23,7 @@ from dragoman.dialects.onion.settings import OnionSettings
 from dragoman.hub.limits import HubLimits
 from dragoman.services.artifacts import ArtifactSettings
 from dragoman.services.checkpoints import CheckpointSettings
+from dragoman.services.git import GitSettings
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
 from dragoman.services.skills import SkillSettings
@@ -133,6 +136,7 @@ class DialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     coworker: CoworkerSettings = CoworkerSettings()
     hub: HubDialectSettings = HubDialectSettings()
     onion: OnionSettings = OnionSettings()
+    cin: CinSettings = CinSettings()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,9 +150,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     links: PumpLimits = PumpLimits()
     terminal: TerminalSettings = TerminalSettings()
     native: NativeSettings = NativeSettings()
+    hooked: HookedSettings = HookedSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     skills: SkillSettings = SkillSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
+    git: GitSettings = GitSettings()
     uploads: UploadSettings = UploadSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
     trust: TrustSettings = TrustSettings()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
-from dragoman.hub.errors import UnknownDecision
-from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal, Right
 from dragoman.hub.ports import HookIntake
 from dragoman.hub.registry import Registry
@@ -27,7 +25,6 @@ from .folders import Folders
 from .frames import Frames
 from .history import History
 from .host import Host
-from .ingest import PATHS, ingest
 from .link import CinLink
 from .routes import make_routes
 from .settings import CinSettings
@@ -52,7 +49,7 @@ class CinDialect:
 
     name = "cin"
     websocket = "/"
-    more_websockets = EveryPath()
+    more_websockets: Container[str] = EveryPath()
 
     def __init__(
         self,
@@ -88,8 +85,7 @@ class CinDialect:
             announce=self.feed.announce,
             clients=lambda: len(self._links),
         )
-        self._routes = make_routes(self.host)
-        self.http: ASGIApp = self._serve
+        self.http: ASGIApp = make_routes(self.host)
         registry.watch(self.folders.row_changed)
 
     # Links
@@ -167,13 +163,7 @@ class CinDialect:
         given = answer_of(opened, response)
         await found.answer(principal, decision, given, via=self.name, question=question_of(opened))
 
-    # HTTP
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in PATHS:
-            await ingest(self.host, scope, receive, send)
-        else:
-            await self._routes(scope, receive, send)
+    # Inside
 
     def _admit(self, token: str | None) -> Principal | None:
         if self._token is None:

@@ -34,7 +34,6 @@ from .projection import Story, story_of_state
 from .settings import CinSettings
 from .tokens import TokenCounts
 
-
 KEPT_DELETED = 1000
 """Sessions that are gone, for links that have not been told yet."""
 

@@ -18,7 +18,8 @@ from .host import Host
 
 PATHS = frozenset({"/event", "/event/codex"})
 
-_OK = b'{"ok":true}'
+_TAKEN = (200, b'{"ok":true}')
+_INVALID = (400, b'{"error":"Invalid JSON"}')
 _decoder = msgspec.json.Decoder()
 
 
@@ -42,24 +43,22 @@ async def _taken(host: Host, scope: Scope, receive: Receive) -> tuple[int, bytes
     if scope["method"] != "POST":
         return 405, _problem("Method not allowed")
     if not host.may_post(scope):
-        return 403, _problem("forbidden")
+        return 401, _problem("unauthorized")
     scope["extensions"][BODY].size = host.settings.body_limit
     raw = await _body(receive)
     try:
         check_hook_payload(raw, host.registry.limits)
         payload = _decoder.decode(raw)
-        if payload is None:
-            return 400, _problem("Invalid JSON")
         if isinstance(payload, dict):
             agent = "codex" if scope["path"] == "/event/codex" else None
             await host.intake.take(HookPost(payload=payload, channel="http", agent=agent))
     except NOT_JSON:
-        return 400, _problem("Invalid JSON")
+        return _INVALID
     except LimitReached as problem:
-        return 413 if "hook_" in str(problem) else 503, _problem(str(problem))
+        return 413, _problem(str(problem))
     except HubError as problem:
         return 503, _problem(str(problem))
-    return 200, _OK
+    return _INVALID if payload is None else _TAKEN
 
 
 async def _body(receive: Receive) -> bytes:

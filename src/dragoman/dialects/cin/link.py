@@ -94,13 +94,12 @@ class CinLink:
 
     async def _history(self, wanted: client.GetHistory) -> None:
         """Replies in the order of the questions: no further message is taken meanwhile."""
+        dialect, named = self._dialect, wanted.session_id
         try:
-            session = None
-            if wanted.session_id is not None:
-                session = self._dialect.session_named(self.principal, wanted.session_id)
-            events = [] if wanted.session_id is not None and session is None else None
-            if events is None:
-                events = await self._dialect.history.page(wanted.limit, session)
+            session = None if named is None else dialect.session_named(self.principal, named)
+            events: list[bytes] = []
+            if named is None or session is not None:
+                events = await dialect.history.page(wanted.limit, session)
             self._say(self._frames.plain("history", b"[%b]" % b",".join(events)))
         except HubError as problem:
             self._say(self._frames.problem(str(problem)))

@@ -121,9 +121,7 @@ def story_of_state(state: SessionState) -> Story:
 
 def story_of_row(row: SessionRow) -> Story:
     """From a row: of what was before the events that are read nothing is known but the names."""
-    return Story(
-        session=row.session, kind=row.kind, agent=row.agent, cwd=row.cwd, agent_session=row.agent_session
-    )
+    return Story(session=row.session, kind=row.kind, agent=row.agent, cwd=row.cwd, agent_session=row.agent_session)
 
 
 def as_object(value: Json) -> dict[str, Json]:

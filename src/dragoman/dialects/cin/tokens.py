@@ -42,4 +42,4 @@ class TokenCounts:
     def forget(self, session: str) -> None:
         """It is gone."""
         for known in (self._reported, self._sums, self._newest):
-            known.pop(session, None)  # type: ignore[attr-defined]
+            known.pop(session, None)

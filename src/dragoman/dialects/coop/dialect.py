@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 
 from starlette.types import ASGIApp
 
@@ -42,7 +42,7 @@ class CoopDialect:
 
     name = "coop"
     websocket = "/ws"
-    more_websockets: Collection[str] = ()
+    more_websockets: Container[str] = ()
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Container
 from pathlib import Path
 
 from starlette.types import ASGIApp
@@ -43,7 +43,7 @@ class CoworkerDialect:
 
     name = "coworker"
     websocket = "/ws"
-    more_websockets: Collection[str] = ()
+    more_websockets: Container[str] = ()
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 
 from starlette.types import ASGIApp
 
@@ -36,7 +36,7 @@ class HubDialect:
 
     name = "hub"
     websocket = "/ws"
-    more_websockets: Collection[str] = ()
+    more_websockets: Container[str] = ()
 
     def __init__(
         self,

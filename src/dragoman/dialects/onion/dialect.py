@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,7 +50,7 @@ class OnionDialect:
 
     name = "onion"
     websocket = "/ws"
-    more_websockets: Collection[str] = ("/ws/input",)
+    more_websockets: Container[str] = ("/ws/input",)
 
     def __init__(
         self,
