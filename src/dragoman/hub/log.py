@@ -170,6 +170,11 @@ class SessionLog:
         """Whether anybody is told of new events."""
         return len(self._watchers) > 0
 
+    @property
+    def attended(self) -> bool:
+        """Whether anybody would see what it asks now."""
+        return self.watched or bool(self._witnesses)
+
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Be told of new durable events until the returned function is called."""
         return self._watchers.add(callback)

@@ -35,7 +35,7 @@ def card(row: SessionRow, git_of: GitOf = lambda _folder: None) -> wire.Session:
         last_activity=row.active_at or row.created_at,
         tmux_session=_tmux(row.detail.get("attach")),
         agent_session_id=row.agent_session,
-        current_tool=row.tool if status == "working" or row.asks is not None else None,
+        current_tool=row.tool if status != "offline" else None,
         claude_session_id=row.agent_session,
         codex_thread_id=row.agent_session if row.agent == "codex" else None,
         zone_position=_position(row.detail.get("zone")),

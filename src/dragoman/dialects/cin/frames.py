@@ -17,19 +17,16 @@ encode = msgspec.json.Encoder().encode
 
 PONG = text_frame(b'{"type":"pong"}')
 
-_TWINNED = frozenset({"event", "history", "sessions"})
-"""Frames that have both keys where twins are wanted; others have the one of their own protocol."""
-
 
 class Frames:
-    """``twins`` are the frames of the legacy protocol, beside the seed's own."""
+    """``twins``: what the seed says has ``payload`` as well, and the frames of the legacy protocol go out beside it."""
 
     def __init__(self, *, twins: bool) -> None:
         self.twins = twins
 
     def plain(self, kind: str, data: bytes) -> bytes:
         """One frame of the seed."""
-        if self.twins and kind in _TWINNED:
+        if self.twins:
             return text_frame(b'{"type":"%b","data":%b,"payload":%b}' % (kind.encode(), data, data))
         return text_frame(b'{"type":"%b","data":%b}' % (kind.encode(), data))
 
@@ -41,7 +38,7 @@ class Frames:
 
     def init(self, sessions: Iterable[bytes]) -> bytes:
         """``init``, the first frame of every link."""
-        return text_frame(b'{"type":"init","data":{"sessions":[%b]}}' % b",".join(sessions))
+        return self.plain("init", b'{"sessions":[%b]}' % b",".join(sessions))
 
     def extension(self, name: str, data: object, legacy: object | None = None) -> bytes:
         """``cin:NAME``, and its twin ``NAME``. ``legacy`` is what the twin says where that differs."""
