@@ -205,6 +205,8 @@ def _created(state: SessionState, fact: SessionCreated, at: int) -> None:
     state.kind, state.agent, state.cwd = fact.kind, fact.agent, fact.cwd
     state.title, state.owner = fact.title, fact.owner
     state.options, state.settings = dict(fact.options), dict(fact.settings)
+    named = fact.options.get("agent_session")
+    state.agent_session = named if isinstance(named, str) else None
     state.created_at = at
     state.status.since = at
 
@@ -254,6 +256,8 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
     state.tape_end = max(state.tape_end, fact.tape_offset or 0)
     if fact.next == "working":
         state.rests = False
+    elif fact.next == "idle" and fact.prev in ("working", "prompt") and fact.cause != "silence":
+        state.rests = True
 
 
 def _submitted(state: SessionState, fact: PromptSubmitted, at: int) -> None:  # noqa: ARG001

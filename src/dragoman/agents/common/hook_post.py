@@ -17,10 +17,16 @@ ID_CHARS = 200
 
 
 class Post:
-    """``event`` is the hook's name as it came. ``at`` is when it ran, where somebody knows that better than it says."""
+    """``event`` is the hook's name as it came. ``at`` is when it ran, where somebody knows that better than it says.
 
-    def __init__(self, agent: str, event: str, payload: dict[str, Any], at: int | None = None) -> None:
+    ``source`` says how it came: of two that tell of the same thing each is believed to tell it once.
+    """
+
+    def __init__(
+        self, agent: str, event: str, payload: dict[str, Any], at: int | None = None, source: str = "hook"
+    ) -> None:
         self.agent = agent
+        self.source = source
         self.event = event
         self.payload = payload
         self.session = text_of(payload, "session_id", "thread_id", "sessionId")
@@ -35,7 +41,7 @@ class Post:
         payload = self.payload
         named = text_of(payload, "id") if only else None
         return Origin(
-            source="hook",
+            source=self.source,
             id=named if named is None or len(named) <= ID_CHARS else None,
             at=self.at,
             agent_session=self.session,

@@ -11,14 +11,12 @@ from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
 
 from .agent import HookedAgent
+from .forms import AGENT_CHARS, NAME_CHARS
 from .settings import HookedSettings
-
-AGENT_CHARS = 64
-"""Length of an agent's name."""
 
 
 class HookedFactory:
-    """Makes hooked agents; they take no options."""
+    """Makes hooked agents. Their one option, ``agent_session``, is the agent's own name for its session."""
 
     kind = "hooked"
     elsewhere = True
@@ -28,13 +26,14 @@ class HookedFactory:
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         """Their folder may be on another machine, so only its form is checked."""
-        if options:
-            raise InvalidRequest(f"a hooked session takes no options, got {', '.join(sorted(options))}")
+        named = options.get("agent_session")
+        if options.keys() != {"agent_session"} or not isinstance(named, str) or not 0 < len(named) <= NAME_CHARS:
+            raise InvalidRequest(f"a hooked session takes agent_session, 1 to {NAME_CHARS} characters")
         if not agent or len(agent) > AGENT_CHARS:
             raise InvalidRequest(f"an agent's name has 1 to {AGENT_CHARS} characters")
         if not cwd.startswith("/") or "\0" in cwd:
             raise InvalidRequest(f"{cwd[:200]!r} is not an absolute path")
-        return {}
+        return {"agent_session": named}
 
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """None has a meaning here."""

@@ -5,24 +5,47 @@ A post of a session that is in memory is taken in one step, without a task and w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 
+from dragoman.agents.common.fields import text_of
 from dragoman.agents.common.observation import Observation
+from dragoman.agents.common.paced_log import PacedLog
 from dragoman.hub.clock import Clock
+from dragoman.hub.errors import HubError, LimitReached, StorageUnavailable
+from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import EVERYTHING, Principal
 from dragoman.hub.ports import HookChannel, HookPost
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
+from dragoman.hub.tasks import TaskOwner
 
+from .agent import ENDS, HookedAgent
 from .factory import HookedFactory
+from .forms import Told, read_form
 from .settings import HookedSettings
+
+log = logging.getLogger("dragoman.hooked")
 
 OWNER = Principal("hooks", EVERYTHING)
 """Who owns the sessions that hooks make."""
 
+LOOK = 0.5
+"""Seconds between two looks at what has come of those that live."""
+
+UNHEARD = 1.0
+"""Seconds for which is waited until an agent of ours can say whether a hook is its own."""
+
+ASK_AGAIN = 0.05
+
 TranscriptNamed = Callable[[str, str, str, HookChannel], None]
 """Told of each session log that a post names: agent, agent's session id, path, and how the post came. Once for each
 path of a session; must return at once."""
+
+Key = tuple[str, str]
+"""Agent, and its own name for its session."""
 
 
 class Intake:
@@ -42,28 +65,110 @@ class Intake:
         self._settings = settings or factory.settings
         self._clock = clock or registry.clock
         self.transcript_named = transcript_named
+        self._sessions: dict[Key, str] = {}
+        self._agents: dict[str, tuple[Session, HookedAgent]] = {}
+        """Those in memory that live, or have something open."""
+        self._gone: dict[str, float] = {}
+        """Those that are over, and since when."""
+        self._making: dict[Key, _Turn] = {}
+        self._transcripts: dict[tuple[str, str], None] = {}
+        self._waiting = 0
+        self._tasks = TaskOwner("hooked")
+        self._said = PacedLog(log)
+        self._stop_watching: Callable[[], None] | None = None
+        self._closed = False
+
+    # Life
 
     async def open(self) -> None:
         """Know the sessions that there are."""
+        for row in self._registry.rows(OWNER):
+            if row.kind == self._factory.kind and row.status != "closed":
+                await self._remember(row)
+        self._stop_watching = self._registry.watch(self._row_changed)
+        self._tasks.start(self._keep_looking(), "look")
+
+    async def _remember(self, row: SessionRow) -> None:
+        self._sessions[row.agent, row.agent_session or row.session] = row.session
+        if row.unsettled:
+            session = await self._registry.get(OWNER, row.session)
+            self._agents[row.session] = session, _agent_of(session)
+        else:
+            quiet = max(0, self._clock.now() - row.changed_at) / 1000
+            self._gone[row.session] = self._clock.monotonic() - quiet
 
     async def close(self) -> None:
         """Take nothing more: posts that wait are refused, and their agents go on."""
+        self._closed = True
+        if self._stop_watching is not None:
+            self._stop_watching()
+            self._stop_watching = None
+        await self._tasks.close(1.0)
+        for _, agent in self._agents.values():
+            await agent.close(0.0)
+        self._said.close()
+
+    def _row_changed(self, row: SessionRow) -> None:
+        """A session that was closed is made anew when its agent is heard of again."""
+        if row.kind == self._factory.kind and (row.status == "closed" or row.dropped_at is not None):
+            self._sessions = {key: name for key, name in self._sessions.items() if name != row.session}
+            self._agents.pop(row.session, None)
+            self._gone.pop(row.session, None)
+
+    # Posts
 
     def session_of(self, agent: str, agent_session: str) -> str | None:
         """The id of the hooked session that this agent's session is; None while there is none."""
+        return self._sessions.get((agent, agent_session))
 
     def accept(self, post: HookPost) -> tuple[Session, int] | None:
         """Take a post of a session that is in memory: that session, and the seq to wait for.
 
         None for all else: what says nothing, and what ``take`` must look up, wait for or make.
         """
+        if post.session is not None:
+            return None
+        told = read_form(post)
+        return None if told is None else self._accept(told)
+
+    def _accept(self, told: Told) -> tuple[Session, int] | None:
+        key = told.agent, told.session
+        name = self._sessions.get(key)
+        if name is None or key in self._making or self._closed:
+            return None
+        known = self._agents.get(name)
+        if known is None:
+            return None
+        session, agent = known
+        agent.take(told)
+        self._name_transcript(told)
+        return session, session.head
 
     async def take(self, post: HookPost) -> None:
         """See the port."""
+        told = await self._external(post)
+        if told is None:
+            return
+        if self._waiting >= self._settings.posts_waiting:
+            raise LimitReached(f"{self._waiting} posts wait for the disk (posts_waiting)")
+        self._waiting += 1
+        try:
+            taken = self._accept(told) or await self._take_slowly(told)
+            if taken is not None:
+                session, seq = taken
+                await session.durable(seq, limit=session.limits.ack_seconds)
+        finally:
+            self._waiting -= 1
 
     async def ask(self, post: HookPost) -> str:
         """See the port."""
-        return ""
+        told = await self._external(post)
+        if told is None:
+            return ""
+        _, agent = await self._agent(told, told.cwd)
+        self._name_transcript(told)
+        decision = agent.ask(told)
+        return "" if decision is None else await agent.answered(decision)
 
     async def observed(
         self,
@@ -80,4 +185,161 @@ class Intake:
         ``create`` makes one for it in the folder ``cwd`` where there is none; ``path`` is the log's. Returns once it is
         recorded, not once it is durable. Raises ``LimitReached`` and ``StorageUnavailable``.
         """
-        return False
+        key = agent, agent_session
+        if key not in self._sessions and (not create or self._closed or await self._is_own(key)):
+            return False
+        async with self._alone(key):
+            _, hooked = await self._open(key, cwd)
+            hooked.observe(observation, agent_session)
+        if path is not None:
+            self._transcripts[self._sessions[key], path] = None
+        return True
+
+    # Whose it is
+
+    async def _external(self, post: HookPost) -> Told | None:
+        """The post, read, if it is one of an agent elsewhere: those of ours tell us of themselves."""
+        if self._closed:
+            raise StorageUnavailable("the server stops")
+        told = read_form(post)
+        if told is None or await self._proven(post):
+            return None
+        key = told.agent, told.session
+        if key not in self._sessions and await self._is_own(key):
+            return None
+        return told
+
+    async def _proven(self, post: HookPost) -> bool:
+        """Whether it was sent from inside a session of ours, by one who knows that session's secret."""
+        if post.session is None or post.secret is None:
+            return False
+        session = next((it for it in self._registry.live() if it.id == post.session), None)
+        hooks = session.hooks if session is not None else None
+        return hooks is not None and hooks.proves(post.secret)
+
+    async def _is_own(self, key: Key) -> bool:
+        """Whether an agent that we drive is this one: it is asked for a while, as it learns its own name late."""
+        deadline = asyncio.get_running_loop().time() + UNHEARD
+        while True:
+            said = list(self._hears(key))
+            if True in said or None not in said or asyncio.get_running_loop().time() >= deadline:
+                return True in said
+            await asyncio.sleep(ASK_AGAIN)
+
+    def _hears(self, key: Key) -> Iterable[bool | None]:
+        agent, agent_session = key
+        for session in self._registry.live():
+            if session.state.kind != self._factory.kind and session.state.executor is not None:
+                hooks = session.hooks
+                if hooks is not None:
+                    yield hooks.hears(agent, agent_session)
+
+    # Its session
+
+    async def _take_slowly(self, told: Told) -> tuple[Session, int] | None:
+        key = told.agent, told.session
+        if key not in self._sessions and told.kind in ENDS:
+            return None  # of one that nobody has heard of: there is nothing to end
+        session, agent = await self._agent(told, told.cwd)
+        agent.take(told)
+        self._name_transcript(told)
+        return session, session.head
+
+    async def _agent(self, told: Told, cwd: str | None) -> tuple[Session, HookedAgent]:
+        key = told.agent, told.session
+        async with self._alone(key):
+            return await self._open(key, cwd)
+
+    @asynccontextmanager
+    async def _alone(self, key: Key) -> AsyncIterator[None]:
+        """One at a time, in the order in which they came."""
+        turn = self._making.setdefault(key, _Turn())
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._making[key]
+
+    async def _open(self, key: Key, cwd: str | None) -> tuple[Session, HookedAgent]:
+        """This agent's session in memory, made where there is none."""
+        name = self._sessions.get(key)
+        if name is None:
+            session = await self._make(key, cwd)
+        elif name in self._agents:
+            return self._agents[name]
+        else:
+            session = await self._registry.get(OWNER, name)
+        self._gone.pop(session.id, None)
+        known = session, _agent_of(session)
+        self._agents[session.id] = known
+        return known
+
+    async def _make(self, key: Key, cwd: str | None) -> Session:
+        if len(self._sessions) >= self._settings.sessions:
+            raise LimitReached(f"{len(self._sessions)} sessions of agents elsewhere are open (hooked.sessions)")
+        agent, agent_session = key
+        session = await self._registry.create(
+            OWNER,
+            kind=self._factory.kind,
+            agent=agent,
+            cwd=cwd or "/",
+            title=None if cwd else agent,
+            options={"agent_session": agent_session},
+        )
+        self._sessions[key] = session.id
+        return session
+
+    def _name_transcript(self, told: Told) -> None:
+        path = text_of(told.post.payload, "transcript_path")
+        if path is None or self.transcript_named is None:
+            return
+        name = self._sessions.get((told.agent, told.session))
+        if name is not None and (name, path) not in self._transcripts:
+            self._transcripts[name, path] = None
+            self.transcript_named(told.agent, told.session, path, told.channel)
+
+    # Time
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            await self.look()
+
+    async def look(self) -> None:
+        """See what has come of those that live, and let those go that are over for long."""
+        now = self._clock.monotonic()
+        for name, (session, agent) in tuple(self._agents.items()):
+            try:
+                agent.look()
+            except HubError as problem:
+                self._said.warn("look", f"what became of session {name} is not recorded: {problem}")
+            if not session.state.unsettled:
+                self._agents.pop(name, None)
+                self._gone[name] = now
+        for name in [name for name, since in self._gone.items() if now - since >= self._settings.forget]:
+            self._gone.pop(name, None)
+            await self._forget(name)
+
+    async def _forget(self, name: str) -> None:
+        try:
+            session = await self._registry.get(OWNER, name)
+            await session.close("forgotten")
+        except HubError as problem:
+            self._said.warn("forget", f"session {name} stays in the list: {problem}")
+
+
+class _Turn:
+    """Whose turn it is, of one key; how many have it or wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+def _agent_of(session: Session) -> HookedAgent:
+    agent = session.ensure_agent()
+    assert isinstance(agent, HookedAgent)
+    return agent

@@ -14,8 +14,13 @@ class HookedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     answer_seconds: float = 600.0
     """For which a permission's hook waits for an answer. Then it prints nothing, and the agent asks by itself."""
 
+    answer_blocking: float = 60.0
+    """The same for an agent that shows no dialog of its own meanwhile (Codex, Claude Code without a terminal). It waits
+    only while somebody is there who could answer."""
+
     silence: float = 120.0
-    """After which an agent that works by its own account, but in no tool call, is taken to be idle."""
+    """After which an agent whose process lives, and that works by its own account, but in no tool call, is taken to be
+    idle."""
 
     settles: float = 3.0
     """After a session's start, with nothing else said, until the agent is taken to be idle."""

@@ -15,7 +15,7 @@ _NAMES = {"plan": "ExitPlanMode", "question": "AskUserQuestion"}
 
 
 def prompt_of(session: str, opened: DecisionOpened) -> wire.PermissionPrompt:
-    """The decision on the wire. ``opened.detail["elsewhere"]``: it is answered where its agent runs, so it has no rows."""
+    """The decision on the wire. One with ``detail["elsewhere"]`` is answered where its agent runs: it has no rows."""
     return wire.PermissionPrompt(
         session_id=session,
         tool=opened.tool or _NAMES.get(opened.kind, "Unknown"),

@@ -16,8 +16,8 @@ from . import messages as wire
 GitOf = Callable[[str], FolderStatus | None]
 """What is known of a folder's working tree; None while nothing is, or where nobody looks."""
 
-_NEED_EXECUTOR = frozenset({"terminal", "hooked"})
-"""Kinds of agents that are a program: without it they are offline."""
+_NEED_EXECUTOR = frozenset({"terminal"})
+"""Kinds of agents that are a program we start: without it they are offline."""
 
 
 def card(row: SessionRow, git_of: GitOf = lambda _folder: None) -> wire.Session:
@@ -35,7 +35,7 @@ def card(row: SessionRow, git_of: GitOf = lambda _folder: None) -> wire.Session:
         last_activity=row.active_at or row.created_at,
         tmux_session=_tmux(row.detail.get("attach")),
         agent_session_id=row.agent_session,
-        current_tool=row.tool if status != "offline" else None,
+        current_tool=_tool(row, status),
         claude_session_id=row.agent_session,
         codex_thread_id=row.agent_session if row.agent == "codex" else None,
         zone_position=_position(row.detail.get("zone")),
@@ -52,6 +52,8 @@ def status_of(row: SessionRow) -> wire.Status:
         return row.status  # type: ignore[return-value]
     if row.status == "exited" or (row.kind in _NEED_EXECUTOR and not row.unsettled):
         return "offline"
+    if row.kind == "hooked" and not row.unsettled:
+        return "working"  # it has just been heard of for the first time
     return "waiting" if row.rests else "idle"
 
 
@@ -65,12 +67,17 @@ def differs(before: SessionRow, after: SessionRow) -> bool:
     return (
         before.title != after.title
         or before.cwd != after.cwd
-        or before.tool != after.tool
+        or _tool(before, status_of(before)) != _tool(after, status_of(after))
         or before.agent_session != after.agent_session
         or before.asks != after.asks
         or before.agent != after.agent
         or before.detail != after.detail
     )
+
+
+def _tool(row: SessionRow, status: wire.Status) -> str | None:
+    """What it is at: also while it asks for leave to go on with it."""
+    return row.tool if status == "working" or row.asks is not None else None
 
 
 def _waiting_for(row: SessionRow) -> Literal["permission", "question", "prompt"]:

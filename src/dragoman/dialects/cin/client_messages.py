@@ -1,4 +1,4 @@
-"""What a client may say, typed (seed: Client → Server Messages). ``payload`` is taken for ``data`` (seed: Migration Notes).
+"""What a client may say, typed (seed: Client → Server Messages; ``payload`` for ``data``: seed, Migration Notes).
 
 What is none of these is not answered with an end: the seed's servers ignore it, and so do we where it is an extension;
 anything else is told what is wrong with it.

@@ -43,8 +43,8 @@ class EveryPath:
 class CinDialect:
     """``token`` checks a client's token in constant time; None when the server has none.
 
-    ``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes. ``intake`` takes the hooks of
-    agents elsewhere.
+    ``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes. ``intake`` takes the hooks
+    of agents elsewhere.
     """
 
     name = "cin"
@@ -69,7 +69,7 @@ class CinDialect:
         self.frames = Frames(twins="legacy" in settings.tolerate)
         self.history = History(registry, settings)
         self.tiles = Tiles(state / "tiles.json", settings)
-        self.folders = Folders(git, lambda session: self.feed.refreshed(session))
+        self.folders = Folders(git, lambda session: self.feed.refreshed(session))  # noqa: PLW0108  there is none yet
         self.feed = Feed(registry, self.frames, settings, git_of=self.folders.status, told=self.history.told)
         self._token = token
         self._links: set[CinLink] = set()

@@ -198,7 +198,7 @@ class Feed:
 
     # What is told
 
-    def before(self, session: SessionLog, event: Event) -> None:
+    def before(self, session: SessionLog, event: Event) -> None:  # noqa: ARG002
         """See ``hub.log.Witness``."""
         if session.id not in self._stories:
             self._stories[session.id] = story_of_state(session.shown)

@@ -1,4 +1,4 @@
-"""Frames of the bridge: the seed's with ``data``, and for the dashboards in use their twins with ``payload`` (spec §10.0).
+"""Frames of the bridge: the seed's with ``data``, for the dashboards in use their twins with ``payload`` (spec §10.0).
 
 What is told to many is encoded once; the parts of a frame are joined as bytes.
 """

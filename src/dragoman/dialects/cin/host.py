@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Host(msgspec.Struct, frozen=True):
     """``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes.
 
-    ``principal`` is who sends a request, None for whoever may not; ``may_post`` whether its hooks are taken. ``show`` is a session as clients see it.
+    ``principal`` is who sends a request, None for whoever may not; ``may_post`` whether its hooks are taken. ``show``
+    is a session as clients see it.
     ``announce`` tells all links of an extension by its name without a namespace (``text_tiles``) and its data.
     """
 

@@ -145,7 +145,7 @@ def _withdrawn(story: Story, fact: PromptWithdrawn, event: Event) -> None:  # no
 def _given(story: Story, fact: TurnStarted | PromptTaken, event: Event) -> wire.Event:
     if isinstance(fact, TurnStarted):
         story.stopped = False
-    story.preamble = None
+    story.preamble = story.text = None
     return wire.UserPromptSubmit(**story.about(fact, event), prompt=story.prompts.pop(fact.prompt, None))
 
 
@@ -156,7 +156,7 @@ def _said(story: Story, fact: MessageAdded, event: Event) -> wire.Event | None:
             story.text = fact.text
     if fact.role != "user" or fact.turn is not None:
         return None
-    story.preamble, story.stopped = None, False
+    story.preamble, story.text, story.stopped = None, None, False
     return wire.UserPromptSubmit(**story.about(fact, event), prompt=fact.text)
 
 

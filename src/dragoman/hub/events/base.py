@@ -13,8 +13,9 @@ Json: TypeAlias = Any
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a fact was seen, when it was not the executor itself that reported it.
 
-    ``source`` is ``hook``, ``log``, ``screen``, ``status`` or a dialect's name; ``id`` and ``at`` (milliseconds since
-    1970) are the poster's own, ``agent_session`` and ``subagent`` the agent's names for themselves.
+    ``source`` is ``hook``, ``log``, ``screen``, ``status``, a dialect's name, or how the hook of an agent elsewhere
+    came (``http``, ``file``, with ``:event`` behind it where a script had made an event of it); ``id`` and ``at``
+    (milliseconds since 1970) are the poster's own, ``agent_session`` and ``subagent`` the agent's names for themselves.
     """
 
     source: str
