@@ -19,7 +19,7 @@ from dragoman.hub.events import (
     PromptSubmitted,
     SettingsChanged,
 )
-from dragoman.hub.ports import Driver, Hooks, Terminal
+from dragoman.hub.ports import Driver, Terminal
 from dragoman.hub.session import Session
 from dragoman.hub.skills import Skills
 from dragoman.hub.turns import TurnContext, TurnFailed
@@ -28,6 +28,7 @@ from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
 from .briefing import Briefings
 from .calls import CallRunner, Place
 from .compaction import Compactor
+from .delegates.hooks import DelegateHooks
 from .delegates.port import Delegate
 from .delegates.turn import DelegatedTurn
 from .history import Conversation
@@ -91,7 +92,6 @@ class NativeAgent:
 
     terminal: Terminal | None = None
     driver: Driver | None = None
-    hooks: Hooks | None = None
 
     def __init__(
         self,
@@ -106,6 +106,7 @@ class NativeAgent:
         mcp: McpServers | None = None,
         offers: Offers | None = None,
     ) -> None:
+        self.hooks = DelegateHooks()
         self._session = session
         self._models = models
         self._tools = tools
@@ -202,6 +203,7 @@ class NativeAgent:
             place=self._place(),
             find_key=chosen.find_key,
             settings=self._settings,
+            hooks=self.hooks,
         )
 
     def _loop(self, turn: TurnContext, model: Model, around: Surroundings) -> TurnLoop:

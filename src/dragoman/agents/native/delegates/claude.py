@@ -79,6 +79,7 @@ class ClaudeCode:
         """How it is run, and whether settings of the folder are left out. Raises ``InvalidRequest``."""
         limits, cwd = self._settings.delegates, assignment.place.cwd
         env = program_environment(self._settings, own=_OWN, without=_NOT_OURS, ours=self._ours) | _TOLD
+        env |= assignment.hooks.environment()
         if assignment.key is not None:
             env["ANTHROPIC_API_KEY"] = assignment.key
         trusted = limits.trust_folders or is_trusted(cwd, env)

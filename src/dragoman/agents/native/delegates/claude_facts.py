@@ -45,6 +45,7 @@ class ClaudeFacts:
         self._turn = assignment.turn
         self._answers = assignment.place.settings.turn
         self._provider = provider
+        self._hooks = assignment.hooks
         self._number = assignment.step - 1
         self._began_at = self._number
         self._metadata: dict[str, Json] = {}
@@ -186,6 +187,7 @@ class ClaudeFacts:
         """The id of its conversation, from here on part of each step's end."""
         name = text_of(record, "session_id")
         if name is not None:
+            self._hooks.named(name)
             self._metadata["agent_session"] = name
             if self._paid:
                 self._metadata[COST] = self._paid

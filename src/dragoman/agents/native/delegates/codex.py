@@ -53,6 +53,7 @@ class Codex:
         arguments = _KEY_IN_MEMORY if assignment.key else ()
         folder = os.fspath(assignment.place.cwd)
         given = await asyncio.to_thread(_startable, self._settings, self._environment, folder, arguments)
+        given = given._replace(env=given.env | assignment.hooks.environment())
         session = assignment.turn.session.id
         async with running(
             given, session=session, processes=self._processes, settings=self._settings.delegates

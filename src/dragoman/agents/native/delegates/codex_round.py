@@ -129,6 +129,7 @@ class Round:
         self._thread = text_of(thread, "id") or ""
         if not self._thread:
             raise ProviderFailed("Codex began no conversation")
+        self._given.hooks.named(self._thread)
         self._record.thread = self._thread
 
     async def _resume(self) -> Fields | None:

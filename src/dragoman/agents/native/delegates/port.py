@@ -17,6 +17,8 @@ from dragoman.agents.native.permits import Permits
 from dragoman.hub.events import Json
 from dragoman.hub.turns import TurnContext
 
+from .hooks import DelegateHooks
+
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One round of a turn that a delegate is given.
@@ -25,7 +27,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     ``agent_session`` is the program's own conversation to go on with, None to begin one; ``remembered`` is all that the
     last ``step.ended.provider_metadata`` of that conversation said. ``step`` is the number of the first step that it
     may record, ``calls`` the ids that calls of the session had before: an id means one call in the whole log. ``key``
-    is the provider's API key, where one is to be used in place of the program's own sign-in.
+    is the provider's API key, where one is to be used in place of the program's own sign-in. ``hooks`` is to be told
+    the program's name for its conversation, and has what its environment needs.
     """
 
     turn: TurnContext
@@ -40,6 +43,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     calls: frozenset[str] = frozenset()
     instructions: str | None = None
     key: str | None = None
+    hooks: DelegateHooks = msgspec.field(default_factory=DelegateHooks)
 
     def __repr__(self) -> str:
         return f"<round of turn {self.turn.turn} from step {self.step} on>"  # not the key, wherever it is shown

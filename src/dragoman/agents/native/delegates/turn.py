@@ -26,6 +26,7 @@ from dragoman.hub.events import ContextReported, LogWritten, Problem, PromptSubm
 from dragoman.hub.standing import OpenCall
 from dragoman.hub.turns import TurnContext, TurnFailed
 
+from .hooks import DelegateHooks
 from .port import Assignment, ConversationLost, Delegate, Report
 from .transcript import with_transcript
 
@@ -46,6 +47,7 @@ class DelegatedTurn:
         place: Place,
         find_key: Callable[[], str | None],
         settings: NativeSettings,
+        hooks: DelegateHooks | None = None,
     ) -> None:
         self._turn = turn
         self._session = turn.session
@@ -55,6 +57,7 @@ class DelegatedTurn:
         self._place = place
         self._find_key = find_key
         self._settings = settings
+        self._hooks = hooks or DelegateHooks()
         self._permits = Permits(turn, settings.mode)
 
     async def run(self) -> str | None:
@@ -123,7 +126,8 @@ class DelegatedTurn:
 
     async def _run(self, assignment: Assignment) -> Report:
         self._turn.record(ContextReported(part="user_message", content=assignment.text, turn=self._turn.turn))
-        return await self._delegate.run(assignment)
+        with self._hooks.round(self._delegate.name, assignment.agent_session):
+            return await self._delegate.run(assignment)
 
     def _assignment(self, prompts: Sequence[PromptSubmitted], step: int) -> Assignment:
         name = self._delegate.name
@@ -142,6 +146,7 @@ class DelegatedTurn:
             calls=frozenset(self._conversation.calls),
             instructions=instructions if isinstance(instructions, str) and instructions else None,
             key=self._find_key(),
+            hooks=self._hooks,
         )
 
     def _text(self, prompts: Sequence[PromptSubmitted], before: Sequence[Message]) -> str:

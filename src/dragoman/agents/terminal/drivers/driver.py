@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from dragoman.agents.common.hook_secret import SECRET, new_secret, same_secret
 from dragoman.agents.common.observation import Sighting
 from dragoman.agents.common.tail import LogTail
 from dragoman.agents.terminal.findings import Finding
@@ -68,6 +69,7 @@ class AgentDriver:
         self._deliveries = Deliveries(session, terminal, profile, settings, self._watch, groom=groom)
         self._answers = HookAnswers(session)
         self._socket: HookSocket | None = None
+        self._secret: str | None = None
         self._tail: LogTail | None = None
         self._environment: Mapping[str, str] = {}
 
@@ -91,10 +93,13 @@ class AgentDriver:
                 hook_command=hook_command,
             )
         )
-        more = dict(launch.environment)
+        self._secret = new_secret()
+        more = {**launch.environment, SECRET: self._secret}
         if self._profile.hooks and not plain:
             # Before the program runs: its first hook comes early.
-            self._socket = HookSocket(self._take_post, self._session.limits, links=self._settings.hook_links)
+            self._socket = HookSocket(
+                self._take_post, self._session.limits, links=self._settings.hook_links, secret=self._secret
+            )
             await self._socket.open()
             more |= self._socket.environment()
         self._tail = self._watch.follow(launch.log, from_end=launch.log_from_end) if launch.log is not None else None
@@ -121,6 +126,7 @@ class AgentDriver:
         self._watch.found(finding)
 
     def _close_socket(self) -> None:
+        self._secret = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -194,7 +200,7 @@ class AgentDriver:
 
     def proves(self, secret: str) -> bool:
         """See the port."""
-        return self._socket is not None and self._socket.proves(secret)
+        return self._secret is not None and same_secret(secret, self._secret)
 
     async def ingest(self, event: str, data: Json) -> None:
         """See the port."""
