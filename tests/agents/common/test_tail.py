@@ -225,3 +225,98 @@ def test_another_file_with_the_same_beginning_is_another_log(tmp_path: Path) -> 
     records(tail)
     _another_file(tail.path, b'{"a":1}\n' * 101)
     assert len(records(tail)) == 101
+
+
+# Going on elsewhere
+
+
+def line(number: int) -> bytes:
+    return b'{"n":%d,"pad":"%s"}\n' % (number, b"x" * (number * 37 % 90))
+
+
+def numbers(tail: LogTail) -> list[int]:
+    return [record["n"] for record in records(tail)]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("rest", [b"", b'{"n":', b'{"n":99,"long":"' + b"x" * 1000], ids=["whole", "part", "long part"])
+@pytest.mark.parametrize("told", [0, 1, 30])
+def test_a_place_is_where_another_goes_on(tmp_path: Path, told: int, rest: bytes) -> None:
+    """Whole lines only: what was half written is read anew."""
+    path = tmp_path / "log.jsonl"
+    tail = LogTail(path)
+    append(path, b"".join(line(number) for number in range(told)) + rest)
+    assert numbers(tail) == list(range(told))
+    append(path, b"7}\n" if rest.endswith(b":") else b'"}\n' if rest else b'{"n":1}\n')
+    assert len(numbers(LogTail(path, place=tail.place))) == 1
+    assert len(numbers(tail)) == 1
+
+
+def test_a_place_in_a_line_that_is_left_out_is_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, line(1) + b"x" * 700_000)
+    tail = LogTail(path, SMALL)
+    assert numbers(tail) == [1]
+    append(path, b"x\n" + line(2))
+    assert numbers(LogTail(path, SMALL, place=tail.place)) == [2]
+
+
+@pytest.mark.parametrize("now", [b"", line(5) * 40], ids=["shorter", "another"])
+def test_a_place_in_a_file_that_is_another_now_is_its_end(tmp_path: Path, now: bytes) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, line(1) * 3)
+    tail = LogTail(path)
+    numbers(tail)
+    path.write_bytes(now)
+    later = LogTail(path, place=tail.place)
+    append(path, line(6))
+    assert numbers(later) == [6]
+
+
+def test_what_a_file_held_at_another_time_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, line(1) + line(2)[:5])
+    held = path.stat().st_size
+    append(path, line(2)[5:] + line(3))
+    assert numbers(LogTail(path, held=held)) == [2, 3]
+    assert numbers(LogTail(path, held=0)) == [1, 2, 3]
+    assert numbers(LogTail(path, held=10_000)) == [1, 2, 3]  # it was cut meanwhile
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 20), st.booleans())
+def test_a_file_from_which_old_lines_are_taken_brings_nothing_twice(
+    tmp_path_factory: pytest.TempPathFactory, read: int, gone: int, more: int, in_place: bool
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    lines = [line(number) for number in range(read + more)]
+    append(path, b"".join(lines[:read]))
+    tail = LogTail(path, rejoin=True)
+    assert numbers(tail) == list(range(read))
+    kept = lines[min(gone, read) if read - gone >= 10 else max(0, read - 10) :]
+    (_written_over if in_place else _another_file)(path, b"".join(kept))
+    assert numbers(tail) == list(range(read, read + more))
+
+
+def test_a_file_without_what_was_read_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, line(1) * 20 + b'{"half":')
+    tail = LogTail(path, rejoin=True)
+    numbers(tail)
+    _written_over(path, line(2) * 30)
+    assert numbers(tail) == [2] * 30
+
+
+def test_only_a_file_of_our_own_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, line(1))
+    (tmp_path / "link").symlink_to(path)
+    assert numbers(LogTail(tmp_path / "link", own=True)) == []
+    assert numbers(LogTail(tmp_path / "link")) == [1]
+    assert numbers(LogTail(path, own=True)) == [1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_another_users_file_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, line(1))
+    os.chown(path, 12345, 12345)
+    assert numbers(LogTail(path, own=True)) == []

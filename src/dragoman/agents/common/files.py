@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, *, own: bool = False) -> BinaryIO:
     """Open for reading. Raises ``OSError``, also for what is no regular file: a pipe would have us wait for ever.
 
-    ``ValueError`` for what is no path at all, with a NUL in it.
+    ``own`` takes only a file of this user's, and no link to one. ``ValueError`` for what is no path at all, with a NUL
+    in it.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    fd = os.open(path, flags | os.O_NOFOLLOW if own else flags)
+    found = os.fstat(fd)
+    problem = None
+    if not stat.S_ISREG(found.st_mode):
+        problem = errno.EINVAL, "it is no regular file"
+    elif own and found.st_uid != os.geteuid():
+        problem = errno.EPERM, "it is another user's file"
+    if problem is not None:
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(*problem, str(path))
     return os.fdopen(fd, "rb")
