@@ -219,6 +219,26 @@ def test_codex_older_versions() -> None:
     assert read_codex_line(codex("turn_aborted", reason="replaced")).interrupted is False
 
 
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ("Exit code: 3\nboom", "exit code 3"),
+        ("Chunk ID: fd510b\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nhi", "exit code 1"),
+        ('{"output":"boom","metadata":{"exit_code":2,"duration_seconds":0.1}}', "exit code 2"),
+        ("Exit code: 0\nWall time: 0 seconds\nOutput:\nExit code: 3", None),
+        ("Wall time: 0.1 seconds\nOutput:\nExit code: 3\n", None),
+        ('{"output":"Exit code: 3","metadata":{"exit_code":0}}', None),
+        ('{"output":', None),
+        ("[1]", None),
+        ("hello", None),
+    ],
+)
+def test_codex_commands_whose_end_only_the_model_was_told(output: str, problem: str | None) -> None:
+    ended = read_codex_line(codex("function_call_output", "response_item", call_id="c", output=output)).facts[0]
+    assert isinstance(ended, ToolEnded)
+    assert (ended.status, ended.problem and ended.problem.message) == ("error" if problem else "ok", problem)
+
+
 def test_codex_usage_of_older_versions_is_told_again_without_being_more() -> None:
     last = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     record = codex("token_count", info={"total_token_usage": {"total_tokens": 40}, "last_token_usage": last})

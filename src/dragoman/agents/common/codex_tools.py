@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,10 +12,15 @@ from dragoman.hub.events import Json, Problem, ToolCalled, ToolEnded
 
 from .asking import asks, dialog_about
 from .codex_line import Line
-from .fields import dicts_of, joined_text, text_of
+from .fields import dict_of, dicts_of, joined_text, text_of
 from .observation import Observation, asked, seen
 
 _decode = msgspec.json.Decoder().decode
+
+_HEAD = 400
+"""Characters in which what the model is given of a command says how it ended."""
+
+_EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})$", re.MULTILINE)
 
 
 def called(line: Line, kind: str) -> Observation:
@@ -43,14 +49,29 @@ def output(line: Line) -> Observation:
     """What the model was given as the tool's result; also what stands for one when a person was against it."""
     given: Json = line.payload.get("output")
     text = (given if isinstance(given, str) else joined_text(given)).rstrip()
+    code = _exit_code(text)
     return ended(
         line,
         text_of(line.payload, "call_id"),
         given,
-        failed=isinstance(given, dict) and given.get("success") is False,
+        failed=code not in (0, None) or (isinstance(given, dict) and given.get("success") is False),
         denied=text.endswith("rejected by user"),
         interrupted=text.endswith("aborted by user"),
+        code=code,
     )
+
+
+def _exit_code(text: str) -> int | None:
+    """A command's, where only what the model was given tells of it: in the words before the output, or as JSON."""
+    if text.startswith("{"):
+        try:
+            told = _decode(text)
+        except NOT_JSON:
+            return None
+        code = dict_of(told, "metadata").get("exit_code") if isinstance(told, dict) else None
+        return code if isinstance(code, int) else None
+    found = _EXIT_CODE.search(text.partition("\nOutput:")[0][:_HEAD])
+    return int(found[1]) if found is not None else None
 
 
 def exec_ended(line: Line) -> Observation:
