@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from hypothesis import strategies as st
@@ -21,7 +21,9 @@ from dragoman.hub.events import (
     HookAnswered,
     LogWritten,
     MessageAdded,
+    Notified,
     Option,
+    Origin,
     PromptSubmitted,
     PromptTaken,
     PromptWithdrawn,
@@ -105,6 +107,9 @@ def _struct(kind: type[msgspec.Struct], depth: int = _DEPTH) -> st.SearchStrateg
 
 
 CREATED = SessionCreated(kind="scripted", agent="unknown", cwd="/", title="t", owner="local", options={"a": [1]})
+
+
+_own_names = st.sampled_from([None, "own-1", "own-2"])
 
 
 @st.composite
@@ -195,7 +200,9 @@ class _Writer:
         self.write(PromptTaken(prompt=prompt.prompt, turn=self._turn or ""))
 
     def call(self) -> None:
-        call = ToolCalled(call=self.name(), tool="tool", turn=self._turn, input=self.draw(json_values))
+        subagent = self.draw(st.none() | st.just(Origin("hook", subagent="sub")))
+        tool = self.draw(st.sampled_from(["tool", "other"]))
+        call = ToolCalled(call=self.name(), tool=tool, turn=self._turn, input=self.draw(json_values), origin=subagent)
         self._calls.append(call)
         self.write(call)
 
@@ -207,7 +214,9 @@ class _Writer:
     def ask(self) -> None:
         decision = self.name()
         self._decisions.append(decision)
-        self.write(DecisionOpened(decision=decision, kind="permission", text=self.draw(text), ready=False))
+        kinds: list[Literal["permission", "question", "plan"]] = ["permission", "question", "plan"]
+        kind = self.draw(st.sampled_from(kinds))
+        self.write(DecisionOpened(decision=decision, kind=kind, text=self.draw(text), ready=False))
 
     def revise(self) -> None:
         options = (Option(self.draw(text)),) if self.draw(st.booleans()) else None
@@ -220,19 +229,32 @@ class _Writer:
         self.write(DecisionResolved(decision=decision, outcome="answered", answer=Answer(accept=True)))
 
     def settings(self) -> None:
-        self.write(SettingsChanged(changes=self.draw(st.dictionaries(st.sampled_from(["title", "mode"]), json_values))))
+        names = st.sampled_from(["title", "mode", "zone", "auto_accept", "suggestion"])
+        self.write(SettingsChanged(changes=self.draw(st.dictionaries(names, json_values))))
 
     def say(self) -> None:
-        self.write(
-            self.draw(st.sampled_from([MessageAdded(message="m", role="assistant", text="hi"), LogWritten(line="x")]))
-        )
+        said: list[AnyFact] = [MessageAdded(message="m", role="assistant", text="hi"), LogWritten(line="x")]
+        self.write(self.draw(st.sampled_from([*said, Notified(message="x")])))
 
     def hook(self) -> None:
-        self.write(HookAnswered(hook=self.draw(st.sampled_from(["stop", "start", "end"]))))
+        hooks: list[Literal["stop", "start", "end"]] = ["stop", "start", "end"]
+        hook = self.draw(st.sampled_from(hooks))
+        verdict = self.draw(st.sampled_from([None, "allowed", "blocked"])) if hook == "stop" else None
+        self.write(HookAnswered(hook=hook, verdict=verdict, agent_session=self.draw(_own_names)))
 
     def start(self) -> None:
         self._live, self._state, self._run = True, "starting", self._run + 1
-        self.write(AgentStarted(pid=7, cols=80, rows=24, tape_offset=self._offset, tape_reserved=2**40, run=self._run))
+        self.write(
+            AgentStarted(
+                pid=7,
+                cols=80,
+                rows=24,
+                tape_offset=self._offset,
+                tape_reserved=2**40,
+                run=self._run,
+                agent_session=self.draw(_own_names),
+            )
+        )
 
     def exit(self) -> None:
         self._live = False

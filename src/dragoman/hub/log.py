@@ -8,6 +8,7 @@ commands decide on), ``shown`` the fold of what is durable (what anyone may be t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -37,6 +38,8 @@ from .limits import HubLimits
 from .permissions import Principal, Right
 from .state import SessionState, decode_state, encode_state
 from .tasks import TaskOwner
+
+log = logging.getLogger("dragoman.log")
 
 Tap = Callable[["SessionLog", Sequence[Event]], None]
 """Told of every event of every session as it becomes durable, those of one session that did together in order, on the
@@ -271,8 +274,8 @@ class SessionLog:
         self._watchers.tell()
         for tap in self._taps:
             tap(self, fresh)
-        for witness in self._witnesses:
-            witness.committed()
+        for witness in tuple(self._witnesses):
+            _tell(witness.committed)
         if self.shown.seq - self._snapshot_at >= self.limits.snapshot_every:
             self.store_snapshot()
 
@@ -297,10 +300,10 @@ class SessionLog:
         """Fold it into ``shown`` under the eyes of those who want to see each one."""
         witnesses = tuple(self._witnesses)
         for witness in witnesses:
-            witness.before(self, event)
+            _tell(witness.before, self, event)
         self.shown.apply(event)
         for witness in witnesses:
-            witness.after(self, event)
+            _tell(witness.after, self, event)
 
     def store_snapshot(self) -> None:
         """Keep the shown state on disk, so that the next load is short."""
@@ -336,6 +339,14 @@ class SessionLog:
             elif not ack.done():
                 ack.set_result(None)
         self._acks = waiting
+
+
+def _tell(witness: Callable[..., None], *of: object) -> None:
+    """One that fails is in nobody's way: what became durable is shown, whoever looks on."""
+    try:
+        witness(*of)
+    except Exception:
+        log.exception("a witness failed")
 
 
 def _encoded(fact: AnyFact) -> bytes:
