@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 SHELL_TOOLS = ("Bash", "exec_command", "shell_command", "shell", "run_shell_command", "bash")
 WRITE_TOOLS = ("Write", "write_file", "write")
 ASK_TOOLS = ("AskUserQuestion", "request_user_input", "ask_user", "ask_user_question", "question")
+AGENT_TOOLS = ("Agent", "Task", "multi_agent_v1.spawn_agent")
 PLAN_TOOLS = ("ExitPlanMode", "exit_plan_mode")
 
 FINISHED = "The tool finished. All done."
@@ -64,11 +65,16 @@ class Say:
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call. ``raw`` is the input of a tool that takes text instead of JSON."""
+    """One tool call. ``raw`` is the input of a tool that takes text instead of JSON; ``also`` are called with it."""
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
     raw: str | None = None
+    also: tuple[Call, ...] = ()
+
+    @property
+    def all(self) -> tuple[Call, ...]:
+        return (self, *self.also)
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,10 @@ def _rounds(verb: str, argument: str, request: Asked) -> list[Act]:
         return [_shell(tools, argument, escalated=True)]
     if verb == "multi":
         return [_shell(tools, command) for command in argument.split("|")]
+    if verb == "par":
+        return [_together([_shell(tools, command) for command in argument.split("|")])]
+    if verb == "agent":
+        return [_delegate(tools, argument)]
     if verb == "write":
         return [_write(tools, argument, "hello\n")]
     if verb == "patch":
@@ -164,6 +174,25 @@ def _shell(tools: tuple[str, ...], command: str, *, escalated: bool = False) -> 
     if escalated:
         arguments |= {"sandbox_permissions": "require_escalated", "justification": "It needs to write a file."}
     return Call(name, arguments)
+
+
+def _together(acts: list[Act]) -> Act:
+    """Calls of one message; the first thing that is no call instead, if there is one."""
+    calls = [it for it in acts if isinstance(it, Call)]
+    if len(calls) < len(acts):
+        return next(it for it in acts if not isinstance(it, Call))
+    return replace(calls[0], also=tuple(calls[1:]))
+
+
+def _delegate(tools: tuple[str, ...], task: str) -> Act:
+    """A sub-agent that is told to say, or with a colon to do, something."""
+    name = _pick(tools, AGENT_TOOLS)
+    if name is None:
+        return Say(f"no tool to delegate with among {', '.join(tools)}")
+    told = f"[[{task}]]" if ":" in task else task
+    if name.endswith("spawn_agent"):
+        return Call(name, {"message": told})
+    return Call(name, {"description": "A small task", "prompt": told, "subagent_type": "general-purpose"})
 
 
 def _write(tools: tuple[str, ...], path: str, content: str) -> Act:

@@ -76,7 +76,7 @@ JOURNAL = Journal()
 
 def _describe(does: Act) -> str:
     if isinstance(does, Call):
-        return f"call {does.tool}"
+        return "call " + ", ".join(call.tool for call in does.all)
     return f"fail {does.status}" if isinstance(does, Fail) else f"say {does.text[:60]}"
 
 
@@ -168,9 +168,12 @@ async def anthropic(request: Request) -> Response:
     }
     if body.get("stream"):
         return _stream(_anthropic_events(head, does), entry)
-    block: Json = {"type": "text", "text": does.text} if isinstance(does, Say) else _tool_use(does, does.arguments)
+    if isinstance(does, Say):
+        blocks: list[Json] = [{"type": "text", "text": does.text}]
+    else:
+        blocks = [_tool_use(call, call.arguments) for call in does.all]
     stop = "end_turn" if isinstance(does, Say) else "tool_use"
-    return _answer(entry, {**head, "content": [block], "stop_reason": stop})
+    return _answer(entry, {**head, "content": blocks, "stop_reason": stop})
 
 
 def _tool_use(call: Call, arguments: Json) -> Json:
@@ -188,11 +191,11 @@ async def _anthropic_events(head: Json, does: Say | Call) -> AsyncIterator[tuple
         yield event("content_block_delta", index=0, delta={"type": "text_delta", "text": word})
         await asyncio.sleep(said.pause)
     yield event("content_block_stop", index=0)
-    if isinstance(does, Call):
-        yield event("content_block_start", index=1, content_block=_tool_use(does, {}))
-        for piece in _pieces(json.dumps(does.arguments)):
-            yield event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": piece})
-        yield event("content_block_stop", index=1)
+    for index, call in enumerate(does.all if isinstance(does, Call) else (), 1):
+        yield event("content_block_start", index=index, content_block=_tool_use(call, {}))
+        for piece in _pieces(json.dumps(call.arguments)):
+            yield event("content_block_delta", index=index, delta={"type": "input_json_delta", "partial_json": piece})
+        yield event("content_block_stop", index=index)
     stop = "end_turn" if isinstance(does, Say) else "tool_use"
     yield event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 25})
     yield event("message_stop")
@@ -220,7 +223,9 @@ def _responses_items(entries: Iterable[Json]) -> Iterator[Item]:
 def _responses_tools(tools: Iterable[Json]) -> Iterator[str]:
     for tool in tools:
         if tool.get("type") == "namespace":
-            yield from _responses_tools(tool.get("tools", []))
+            inner = list(_responses_tools(tool.get("tools", [])))
+            yield from inner
+            yield from (f"{tool['name']}.{name}" for name in inner)
         yield tool.get("name") or tool.get("type", "")
 
 
@@ -242,20 +247,27 @@ async def responses(request: Request) -> Response:
     head: Json = {"id": _id("resp"), "object": "response", "created_at": now() // 1000, "model": body.get("model")}
     if body.get("stream"):
         return _stream(_responses_events(head, does), entry)
-    return _answer(entry, _response_done(head, _response_item(does)))
+    return _answer(entry, _response_done(head, _response_items(does)))
+
+
+def _response_items(does: Say | Call) -> list[Json]:
+    return [_response_item(one) for one in (does.all if isinstance(does, Call) else (does,))]
 
 
 def _response_item(does: Say | Call) -> Json:
     if isinstance(does, Say):
         content = [{"type": "output_text", "text": does.text, "annotations": []}]
         return {"type": "message", "id": _id("msg"), "role": "assistant", "status": "completed", "content": content}
-    common = {"call_id": _id("call"), "name": does.tool, "status": "completed"}
+    namespace, _, name = does.tool.rpartition(".")
+    common = {"call_id": _id("call"), "name": name, "status": "completed"}
+    if namespace:
+        common["namespace"] = namespace
     if does.raw is not None:
         return {"type": "custom_tool_call", "id": _id("ctc"), "input": does.raw, **common}
     return {"type": "function_call", "id": _id("fc"), "arguments": json.dumps(does.arguments), **common}
 
 
-def _response_done(head: Json, item: Json) -> Json:
+def _response_done(head: Json, items: list[Json]) -> Json:
     usage = {
         "input_tokens": 100,
         "input_tokens_details": {"cached_tokens": 0},
@@ -263,7 +275,7 @@ def _response_done(head: Json, item: Json) -> Json:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 125,
     }
-    return {**head, "status": "completed", "output": [item], "usage": usage}
+    return {**head, "status": "completed", "output": items, "usage": usage}
 
 
 async def _responses_events(head: Json, does: Say | Call) -> AsyncIterator[tuple[str, Any]]:
@@ -272,29 +284,31 @@ async def _responses_events(head: Json, does: Say | Call) -> AsyncIterator[tuple
     def event(kind: str, **more: Any) -> tuple[str, Any]:
         return kind, {"type": kind, "sequence_number": next(number), **more}
 
-    item = _response_item(does)
-    place = {"item_id": item["id"], "output_index": 0}
+    items = _response_items(does)
     yield event("response.created", response={**head, "status": "in_progress", "output": [], "usage": None})
-    if isinstance(does, Say):
-        empty = {**item, "status": "in_progress", "content": []}
-        yield event("response.output_item.added", output_index=0, item=empty)
-        part = {"type": "output_text", "text": "", "annotations": []}
-        yield event("response.content_part.added", **place, content_index=0, part=part)
-        for word in _words(does.text):
-            yield event("response.output_text.delta", **place, content_index=0, delta=word)
-            await asyncio.sleep(does.pause)
-        yield event("response.output_text.done", **place, content_index=0, text=does.text)
-    elif does.raw is None:
-        started = {**item, "arguments": "", "status": "in_progress"}
-        yield event("response.output_item.added", output_index=0, item=started)
-        for piece in _pieces(item["arguments"]):
-            yield event("response.function_call_arguments.delta", **place, delta=piece)
-        yield event("response.function_call_arguments.done", **place, arguments=item["arguments"])
-    else:
-        yield event("response.output_item.added", output_index=0, item={**item, "input": "", "status": "in_progress"})
-        yield event("response.custom_tool_call_input.done", **place, input=does.raw)
-    yield event("response.output_item.done", output_index=0, item=item)
-    yield event("response.completed", response=_response_done(head, item))
+    for index, item in enumerate(items):
+        place = {"item_id": item["id"], "output_index": index}
+        if isinstance(does, Say):
+            empty = {**item, "status": "in_progress", "content": []}
+            yield event("response.output_item.added", output_index=index, item=empty)
+            part = {"type": "output_text", "text": "", "annotations": []}
+            yield event("response.content_part.added", **place, content_index=0, part=part)
+            for word in _words(does.text):
+                yield event("response.output_text.delta", **place, content_index=0, delta=word)
+                await asyncio.sleep(does.pause)
+            yield event("response.output_text.done", **place, content_index=0, text=does.text)
+        elif item["type"] == "function_call":
+            started = {**item, "arguments": "", "status": "in_progress"}
+            yield event("response.output_item.added", output_index=index, item=started)
+            for piece in _pieces(item["arguments"]):
+                yield event("response.function_call_arguments.delta", **place, delta=piece)
+            yield event("response.function_call_arguments.done", **place, arguments=item["arguments"])
+        else:
+            started = {**item, "input": "", "status": "in_progress"}
+            yield event("response.output_item.added", output_index=index, item=started)
+            yield event("response.custom_tool_call_input.done", **place, input=item["input"])
+        yield event("response.output_item.done", output_index=index, item=item)
+    yield event("response.completed", response=_response_done(head, items))
 
 
 # OpenAI Chat Completions
@@ -329,7 +343,7 @@ async def chat(request: Request) -> Response:
         return _stream(_chat_events(head, does), entry)
     message: Json = {"role": "assistant", "content": does.text if isinstance(does, Say) else None}
     if isinstance(does, Call):
-        message["tool_calls"] = [_chat_call(does)]
+        message["tool_calls"] = [_chat_call(call) for call in does.all]
     choice = {"index": 0, "message": message, "finish_reason": _chat_stop(does)}
     return _answer(entry, {**head, "object": "chat.completion", "choices": [choice], "usage": _CHAT_USAGE})
 
@@ -357,7 +371,8 @@ async def _chat_events(head: Json, does: Say | Call) -> AsyncIterator[tuple[str,
             yield chunk({"content": word})
             await asyncio.sleep(does.pause)
     else:
-        yield chunk({"tool_calls": [{"index": 0, **_chat_call(does)}]})
+        calls = [{"index": index, **_chat_call(call)} for index, call in enumerate(does.all)]
+        yield chunk({"tool_calls": calls})
     yield chunk({}, _chat_stop(does))
     yield "", {**head, "object": "chat.completion.chunk", "choices": [], "usage": _CHAT_USAGE}
     yield "", "[DONE]"
@@ -400,7 +415,7 @@ async def gemini(request: Request) -> Response:
         return _answer(entry, {"error": error}, does.status)
     if body["stream"]:
         return _stream(_gemini_events(model, does), entry)
-    parts = [{"text": does.text}] if isinstance(does, Say) else [_gemini_call(does)]
+    parts = [{"text": does.text}] if isinstance(does, Say) else [_gemini_call(call) for call in does.all]
     return _answer(entry, _candidate(model, parts, "STOP"))
 
 
@@ -418,7 +433,7 @@ def _candidate(model: str, parts: list[Json], finish: str | None = None) -> Json
 
 async def _gemini_events(model: str, does: Say | Call) -> AsyncIterator[tuple[str, Any]]:
     if isinstance(does, Call):
-        yield "", _candidate(model, [_gemini_call(does)], "STOP")
+        yield "", _candidate(model, [_gemini_call(call) for call in does.all], "STOP")
         return
     for word in _words(does.text):
         yield "", _candidate(model, [{"text": word}])

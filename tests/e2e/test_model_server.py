@@ -70,6 +70,13 @@ def test_each_wire_says_calls_and_fails(model: ModelServer, api: str) -> None:
     assert all(entry["end"] >= entry["begin"] >= entry["at"] for entry in entries)
 
 
+@pytest.mark.parametrize("api", TOOLS)
+def test_each_wire_calls_several_tools_at_once(model: ModelServer, api: str) -> None:
+    called = post(model, *request(api, "[[par:touch one|touch two]]"))[1].replace('"}{"', "")
+    assert called.index("touch one") < called.index("touch two")
+    assert model.journal()[-1]["did"] == f"call {TOOLS[api]}, {TOOLS[api]}"
+
+
 def test_an_answer_that_is_given_up_is_noted(model: ModelServer) -> None:
     path, body = request("anthropic", "[[slow]]")
     connection = http.client.HTTPConnection("127.0.0.1", model.port, timeout=10)
