@@ -23,6 +23,7 @@ from .cin_place import Message, Place, ids_of
 from .cin_requests import Request, data_of
 from .errors import ConnectionLost
 from .framed import FramedClient
+from .reconnecting import Sleep
 
 __all__ = ["GAP", "CinClient", "CinOptions", "connect"]
 
@@ -32,7 +33,8 @@ GAP = "client:gap"
 
 class CinClient(FramedClient[Request, str]):
     """See the module. ``url`` is the socket's; ``token`` is for a bridge that wants one, ``origin`` for one that wants
-    an ``Origin`` of native clients, too. ``reconnect=False``: the first cut is the end.
+    an ``Origin`` of native clients, too. ``reconnect=False``: the first cut is the end. ``sleep`` is how it waits
+    between two attempts to connect, and between two pings.
 
     ``sessions`` are all that there are, by id, as the newest frame has them, also while that waits in ``frames``.
     ``gaps`` counts the connections before which something may have been missed for good.
@@ -49,6 +51,7 @@ class CinClient(FramedClient[Request, str]):
         origin: str | None = None,
         reconnect: bool = True,
         options: CinOptions | None = None,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(options or CinOptions(), None)
         self.sessions: dict[str, Message] = {}
@@ -64,7 +67,7 @@ class CinClient(FramedClient[Request, str]):
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         if origin is not None:
             headers["Origin"] = origin
-        self._connection = Connection(headers, self.options, self)
+        self._connection = Connection(headers, self.options, self, sleep)
 
     # Life
 
@@ -169,6 +172,8 @@ class CinClient(FramedClient[Request, str]):
 
     def on_frame(self, frame: Message) -> None:
         """A frame came that answers nobody."""
+        if frame["type"] == GAP:
+            return  # only we can know
         self._follow(frame)
         if self._held is not None:
             self._held.append(frame)
@@ -210,8 +215,10 @@ class CinClient(FramedClient[Request, str]):
     def _is_wanted(self, event: Message) -> bool:
         """Whether it was subscribed to: not every server knows, and none at once."""
         sessions, types = self._wanted
-        ours = not sessions or event.get("sessionId") in sessions or event.get("agentSessionId") in sessions
-        return ours and (not types or event.get("type") in types)
+        names = [event.get("sessionId"), event.get("agentSessionId")]
+        ours = not sessions or any(name in sessions for name in names if isinstance(name, str))
+        kind = event.get("type")
+        return ours and (not types or (isinstance(kind, str) and kind in types))
 
     def _follow(self, frame: Message) -> None:
         """Keep the list of sessions (seed: ``init``, ``session:*``; of older servers: ``sessions``)."""

@@ -19,7 +19,7 @@ from .cin_place import Message
 from .cin_requests import Request, data_of, read
 from .errors import ClientError, ConnectionLost
 from .framed_connection import FramedConnection, FramedOptions, FramedOwner, Waiting
-from .reconnecting import FINAL_CLOSES
+from .reconnecting import FINAL_CLOSES, Sleep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,8 @@ class Connection(FramedConnection[Request, Owner]):
 
     final_closes = FINAL_CLOSES - {1000}  # bridges end a link like that when they stop
 
-    def __init__(self, headers: dict[str, str], options: CinOptions, owner: Owner) -> None:
-        super().__init__("cin client", headers, options, owner)
+    def __init__(self, headers: dict[str, str], options: CinOptions, owner: Owner, sleep: Sleep) -> None:
+        super().__init__("cin client", headers, options, owner, sleep=sleep)
         self._options = options
         self._failures = 0
         self._heard = 0
@@ -143,10 +143,17 @@ class Connection(FramedConnection[Request, Owner]):
 
     def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
-        asked = Waiting(requests.history(self._options.catch_up), loop.create_future())
+        answer: asyncio.Future[Message] = loop.create_future()
+        answer.add_done_callback(lambda over: over.cancelled() or over.exception())  # nobody waits for it
+        asked = Waiting(requests.history(self._options.catch_up), answer)
         self._catching_up = asked
         self._outgoing.appendleft(asked)
-        loop.call_later(self._options.history_limit, self._caught_up, asked, None)
+        loop.call_later(self._options.history_limit, self._no_history, asked, answer)
+
+    def _no_history(self, asked: Waiting[Request], answer: asyncio.Future[Message]) -> None:
+        """It was waited for long enough. The answer that may still come is to this one, so that it keeps its place."""
+        answer.cancel()
+        self._caught_up(asked, None)
 
     def _caught_up(self, asked: Waiting[Request], events: object) -> None:
         if self._catching_up is asked:
@@ -172,7 +179,7 @@ class Connection(FramedConnection[Request, Owner]):
 
     async def _ping(self, socket: ClientConnection) -> None:
         while True:
-            await asyncio.sleep(self._options.ping_every)
+            await self._sleep(self._options.ping_every)
             heard = self._heard
             try:
                 await self.ask(requests.ping(), self._options.pong_limit)
@@ -180,6 +187,7 @@ class Connection(FramedConnection[Request, Owner]):
                 if self._heard == heard and not self._full:
                     self.problem = "the server has gone silent"
                     socket.transport.abort()
+                    return
 
     def _received(self, frame: Message) -> None:
         kind = frame["type"]

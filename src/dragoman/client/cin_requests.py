@@ -55,7 +55,7 @@ def read(text: str | bytes) -> Message | None:
     """A frame; None for what is none."""
     try:
         frame = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: nested deeper than any frame is
         return None
     return frame if isinstance(frame, dict) and isinstance(frame.get("type"), str) else None
 

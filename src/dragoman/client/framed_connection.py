@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from .errors import ClientError, ConnectionLost
-from .reconnecting import ConnectionOptions, Reconnecting
+from .reconnecting import ConnectionOptions, Reconnecting, Sleep
 
 Message = dict[str, Any]
 """A frame, as on the wire."""
@@ -78,8 +78,16 @@ OwnerT = TypeVar("OwnerT", bound=FramedOwner)
 class FramedConnection(Reconnecting, Generic[RequestT, OwnerT]):
     """See the module. ``connected`` says whether there is a connection now that requests go out on."""
 
-    def __init__(self, name: str, headers: dict[str, str], options: ConnectionOptions, owner: OwnerT) -> None:
-        super().__init__(name, headers, options)
+    def __init__(
+        self,
+        name: str,
+        headers: dict[str, str],
+        options: ConnectionOptions,
+        owner: OwnerT,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(name, headers, options, sleep=sleep)
         self.connected = False
         self._owner = owner
         self._outgoing: deque[Waiting[RequestT]] = deque()

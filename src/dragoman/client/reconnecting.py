@@ -7,6 +7,7 @@ import logging
 import random
 import ssl
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -15,6 +16,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from .errors import ClientError, Denied, upgrade_refused
 
 log = logging.getLogger("dragoman.client")
+
+Sleep = Callable[[float], Awaitable[object]]
+"""Waits for so many seconds."""
 
 FINAL_CLOSES = frozenset({1000, 1002, 1003, 1007, 1008, 1009, 1010})
 """Close codes that would come again: the server ended the link on purpose, or cannot speak with us. So would 4000-4999.
@@ -56,13 +60,17 @@ class Reconnecting(ABC):
     final_closes = FINAL_CLOSES
     """Close codes that would come again in this protocol."""
 
-    def __init__(self, name: str, headers: dict[str, str], options: ConnectionOptions) -> None:
+    def __init__(
+        self, name: str, headers: dict[str, str], options: ConnectionOptions, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        """``sleep`` is how it waits before the next attempt."""
         self.count = 0
         self.final: ClientError | None = None
         self.problem = "the server does not answer"
         self._name = name
         self._headers = headers
         self._retries = options
+        self._sleep = sleep
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -126,7 +134,7 @@ class Reconnecting(ABC):
             if (why := self._was_cut() if counted else self._came_to_nothing()) is not None:
                 self._end(why)
                 return
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  spreads clients
+            await self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  spreads clients
             pause = min(2 * pause, self._retries.longest_retry)
 
     async def _connect(self) -> None:
@@ -152,6 +160,7 @@ class Reconnecting(ABC):
         except (InvalidURI, ssl.SSLCertVerificationError) as error:
             raise Denied(str(error)) from error
         except ConnectionClosed as error:
-            code = error.rcvd.code if error.rcvd is not None else 1006
+            end = error.rcvd or error.sent  # where it said nothing, we may have: what it sent could not be taken
+            code = end.code if end is not None else 1006
         if code in self.final_closes or (code is not None and code >= 4000):
             raise Denied(f"the server ended the connection for good: {code}", close_code=code)
