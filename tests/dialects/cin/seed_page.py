@@ -130,7 +130,17 @@ def examples() -> Iterator[dict[str, Any]]:
 
 def checklist() -> tuple[str, ...]:
     """What the page asks of a server, line by line."""
-    return tuple((FOLDER / "checklist.txt").read_text("utf-8").splitlines())
+    return _checklists()[0]
+
+
+def client_checklist() -> tuple[str, ...]:
+    """What the page asks of a client, line by line."""
+    return _checklists()[1]
+
+
+def _checklists() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    server, client = (FOLDER / "checklist.txt").read_text("utf-8").split("\n\n")
+    return tuple(server.splitlines()), tuple(client.splitlines())
 
 
 def unlike(value: Any, wanted: Type | str, where: str = "it") -> list[str]:

@@ -1,5 +1,5 @@
 """The seed's page: its types are our wire types, its examples are read and written as they stand, and each line of its
-checklist, server half, is a test."""
+checklist is a test: of the server here, of a client in ``tests/client/test_cin_client.py``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXAMPLES = list(seed_page.examples())
 def test_the_page_has_what_it_had() -> None:
     assert len(seed_page.messages()) == 11
     assert len(EXAMPLES) == 5
-    assert len(seed_page.checklist()) == 9
+    assert (len(seed_page.checklist()), len(seed_page.client_checklist())) == (9, 6)
 
 
 @pytest.mark.parametrize("at", range(len(EXAMPLES)))
@@ -331,7 +331,11 @@ async def test_line_9_a_subscription_filters_events_and_nothing_else(bridge: Bri
 
 
 def test_every_line_of_the_checklist_is_a_test() -> None:
-    tested = {
-        int(line) for line in re.findall(r"^async def test_line_(\d+)_", Path(__file__).read_text(), re.MULTILINE)
-    }
-    assert tested == set(range(1, len(seed_page.checklist()) + 1))
+    """The server half here, the client half where our own client is tested."""
+    client = Path(__file__).parents[2] / "client" / "test_cin_client.py"
+    assert _tested("test_line_", Path(__file__)) == set(range(1, len(seed_page.checklist()) + 1))
+    assert _tested("test_client_line_", client) == set(range(1, len(seed_page.client_checklist()) + 1))
+
+
+def _tested(prefix: str, file: Path) -> set[int]:
+    return {int(line) for line in re.findall(rf"^async def {prefix}(\d+)_", file.read_text(), re.MULTILINE)}
