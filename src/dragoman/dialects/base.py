@@ -22,6 +22,9 @@ BODY = "dragoman.body"
 ROOT = "dragoman.root"
 """Where in an HTTP request's scope the dialect's root stands: what its own addresses begin with, empty at the root."""
 
+RAW = "dragoman.raw"
+"""Where in an HTTP request's scope its whole path stands as it was sent: bytes, what is escaped in it still so."""
+
 TokenCheck = Callable[[str | None], bool]
 """Whether this is the server's token, in constant time. None is what was said where nothing was said."""
 

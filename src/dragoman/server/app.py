@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from dragoman.dialects.base import ROOT, Dialect, Refusal
+from dragoman.dialects.base import RAW, ROOT, Dialect, Refusal
 from dragoman.hub.errors import HubError
 
 from .guard import refuse, upgrade_of
@@ -133,7 +133,8 @@ class Application:
 
         began = time.monotonic()
         root = scope["path"][: len(scope["path"]) - len(path)]
-        below = {**scope, "path": path, "raw_path": path.encode(), ROOT: root}
+        raw = scope.get("raw_path", path.encode())
+        below = {**scope, "path": path, "raw_path": path.encode(), ROOT: root, RAW: raw}
         await dialect.http(below, receive, noting)  # type: ignore[arg-type]
         self.traffic.answered(dialect.name, status)
         level = logging.DEBUG if scope["method"] == "GET" and status < 400 else logging.INFO

@@ -12,6 +12,7 @@ import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -47,6 +48,10 @@ BIG_BODY = 256 * 1024
 
 UNCACHED = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
+MOST_PARAMETERS = 100
+"""Of an address."""
+
+UNDECODABLE = "The address cannot be decoded"
 INVALID_JSON = "Invalid JSON"
 NOT_FOUND = "Not found"
 SESSION_NOT_FOUND = "Session not found"
@@ -87,6 +92,7 @@ class Call:
         self.host = host
         self.request = request
         self.principal = principal
+        self._parameters: dict[str, str] | None = None
 
     # Which session
 
@@ -115,8 +121,19 @@ class Call:
     # What it carries
 
     def query(self, name: str) -> str | None:
-        """A parameter of the address."""
-        return self.request.query_params.get(name)
+        """A parameter of the address, the first where it is given twice. Raises ``Problem`` (400)."""
+        if self._parameters is None:
+            try:
+                given = parse_qsl(
+                    self.request.scope["query_string"].decode("ascii"),
+                    keep_blank_values=True,
+                    errors="strict",
+                    max_num_fields=MOST_PARAMETERS,
+                )
+            except ValueError:
+                raise Problem(400, UNDECODABLE) from None
+            self._parameters = dict(reversed(given))
+        return self._parameters.get(name)
 
     def number(self, name: str, default: int) -> int:
         """A parameter that is a whole number from 0 up. Raises ``Problem`` (400)."""
@@ -232,7 +249,7 @@ def _decoded(data: bytes, shape: type[T]) -> T:
         raise Problem(400, INVALID_JSON) from None
 
 
-def ok(status: int = 200, **more: object) -> Response:
+def ok(status: int = 200, /, **more: object) -> Response:
     """What went well."""
     return _as_json({"ok": True, **more}, status)
 
@@ -271,6 +288,14 @@ def checked_text(text: str, what: str, most: int) -> str:
         raise Problem(400, f"{what} holds a control character, or half a character")
     return text
 
+
+def checked_lines(text: str, what: str, most: int) -> str:
+    """``text`` of several lines that a person can be shown. Raises ``Problem`` (400)."""
+    checked_text(text.translate(_BREAKS), what, most)
+    return text
+
+
+_BREAKS = str.maketrans("\r\n\t", "   ")
 
 _UNSHOWN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode's categories of what is no text of one line."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 from starlette.requests import Request
@@ -20,12 +20,16 @@ from . import messages as wire
 from .answers import answer_of, question_of
 from .asking import prompt_of
 from .cards import card
+from .disk import Disk
 from .feed import Feed
+from .feedback import FeedbackStore
 from .folders import Folders
 from .frames import Frames
 from .history import History
 from .host import Host
+from .known_folders import KnownFolders
 from .link import CinLink
+from .projects import Projects
 from .routes import make_routes
 from .settings import CinSettings
 from .tiles import Tiles
@@ -43,8 +47,8 @@ class EveryPath:
 class CinDialect:
     """``token`` checks a client's token in constant time; None when the server has none.
 
-    ``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes. ``intake`` takes the hooks
-    of agents elsewhere.
+    ``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes, ``private`` what else is the
+    server's own and never shown to clients. ``intake`` takes the hooks of agents elsewhere.
     """
 
     name = "cin"
@@ -61,6 +65,7 @@ class CinDialect:
         intake: HookIntake,
         folder: Path,
         state: Path,
+        private: Sequence[Path] = (),
     ) -> None:
         self.registry = registry
         self.settings = settings
@@ -68,21 +73,28 @@ class CinDialect:
         self.tasks = TaskOwner("cin")
         self.frames = Frames(twins="legacy" in settings.tolerate)
         self.history = History(registry, settings)
-        self.tiles = Tiles(state / "tiles.json", settings)
+        self.disk = Disk()
+        self.tiles = Tiles(self.disk, state / "tiles.json", settings, self._tiles_changed)
         self.folders = Folders(git, lambda session: self.feed.refreshed(session))  # noqa: PLW0108  there is none yet
         self.feed = Feed(registry, self.frames, settings, git_of=self.folders.status, told=self.history.told)
         self._token = token
         self._links: set[CinLink] = set()
+        now = registry.clock.now
+        projects = Projects(self.disk, state / "projects.json", settings, now)
+        private = (state, *private)
         self.host = Host(
             registry=registry,
             settings=settings,
             intake=intake,
             folder=folder,
-            state=state,
+            disk=self.disk,
+            known=KnownFolders(registry, settings, projects, self.disk, folder=folder, private=private),
+            projects=projects,
+            tiles=self.tiles,
+            feedback=FeedbackStore(self.disk, state / "feedback", settings),
             principal=self._principal,
             may_post=self._may_post,
             show=lambda row: card(row, lambda _folder: self.folders.asked(row)),
-            announce=self.feed.announce,
             clients=lambda: len(self._links),
         )
         self.http: ASGIApp = make_routes(self.host)
@@ -100,6 +112,7 @@ class CinDialect:
             self.folders.begin(self.feed.rows.values())
         if not self.history.begun:
             await self.history.begin()
+        await self.tiles.begin()
         link = CinLink(self, principal, wire_, self._first())
         self._links.add(link)
         return link
@@ -107,6 +120,7 @@ class CinDialect:
     async def close(self, budget: float) -> None:
         await self.folders.close()
         await self.tasks.close(budget)
+        self.disk.close()
 
     def left(self, link: CinLink) -> None:
         """The link is gone."""
@@ -129,6 +143,10 @@ class CinDialect:
                 self.frames.plain("history", b"[%b]" % b",".join(events)),
             ]
         return frames
+
+    def _tiles_changed(self, tiles: list[wire.TextTile]) -> None:
+        if self.feed.running:
+            self.feed.announce("text_tiles", tiles)
 
     # For links
 

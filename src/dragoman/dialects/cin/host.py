@@ -15,27 +15,36 @@ from dragoman.hub.ports import HookIntake
 from dragoman.hub.registry import Registry
 
 from . import messages as wire
+from .disk import Disk
+from .projects import Projects
 from .settings import CinSettings
 
 if TYPE_CHECKING:
     from dragoman.hub.journal import SessionRow
 
+    from .feedback import FeedbackStore
+    from .known_folders import KnownFolders
+    from .tiles import Tiles
+
 
 class Host(msgspec.Struct, frozen=True):
-    """``folder`` is the server's workplace, ``state`` where the dialect keeps what it writes.
+    """``folder`` is the server's workplace; ``disk`` where files are read and written, ``known`` which folders may be
+    looked into.
 
     ``principal`` is who sends a request, None for whoever may not; ``may_post`` whether its hooks are taken. ``show``
     is a session as clients see it.
-    ``announce`` tells all links of an extension by its name without a namespace (``text_tiles``) and its data.
     """
 
     registry: Registry
     settings: CinSettings
     intake: HookIntake
     folder: Path
-    state: Path
+    disk: Disk
+    known: KnownFolders
+    projects: Projects
+    tiles: Tiles
+    feedback: FeedbackStore
     principal: Callable[[Request], Principal | None]
     may_post: Callable[[Scope], bool]
     show: Callable[[SessionRow], wire.Session]
-    announce: Callable[[str, object], None]
     clients: Callable[[], int]

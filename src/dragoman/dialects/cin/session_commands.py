@@ -70,7 +70,7 @@ def command_routes(host: Host) -> list[Route]:
         resource(host, "/sessions/{id}/prompt", POST=prompted),
         resource(host, "/sessions/{id}/cancel", POST=cancelled),
         resource(host, "/sessions/{id}/permission", POST=permissions.answered),
-        resource(host, "/prompt", POST=prompted_newest),
+        resource(host, "/prompt", GET=prompt_kept, POST=prompted_newest, DELETE=prompt_dropped),
         resource(host, "/cancel", POST=cancelled_newest),
         resource(host, "/tmux-output", GET=screen_of_newest),
     ]
@@ -97,6 +97,17 @@ async def prompted_newest(call: Call) -> Response:
         raise Problem(404, "No session can take a prompt")
     response = await _prompted(call, row, body)
     return ok(sent=True, session=row.session) if response.status_code == 200 else response
+
+
+async def prompt_kept(_: Call) -> Response:
+    """Prompts are sent and never kept."""
+    return ok(prompt=None)
+
+
+async def prompt_dropped(call: Call) -> Response:
+    """So there is none to be dropped."""
+    call.check(Right.WRITE)
+    return ok()
 
 
 async def _prompted(call: Call, row: SessionRow, body: PromptBody) -> Response:

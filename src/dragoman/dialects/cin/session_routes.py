@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dragoman.hub.errors import Gone, HubError, NotPermitted, UnknownSession
+from dragoman.hub.errors import Gone, HubError, NotPermitted, StorageUnavailable, UnknownSession
 from dragoman.hub.events import Json
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.session import Session
@@ -122,6 +122,7 @@ async def created(call: Call) -> Response:
         settings={} if body.zone_position is None else {"zone": _plain_zone(body.zone_position)},
     )
     await _started(call, session)
+    await _used(call, cwd)
     return ok(201, session=_shown(call, session))
 
 
@@ -210,6 +211,13 @@ async def _started(call: Call, session: Session) -> None:
         except HubError as problem:
             log.warning("session %s, which cannot be started, is left behind: %s", session.id, problem)
         raise
+
+
+async def _used(call: Call, folder: str) -> None:
+    try:
+        await call.host.projects.used(folder)
+    except StorageUnavailable as problem:  # the session runs, and that is what was asked for
+        log.warning("%s is not remembered as a project: %s", folder, problem)
 
 
 async def _removed(call: Call, name: str, *, phantom: bool) -> bool:

@@ -50,7 +50,16 @@ class CinSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     it, where the one before was answered by somebody else."""
 
     projects: tuple[str, ...] = ()
-    """Folders that may be browsed and completed besides those of sessions."""
+    """Folders that may be browsed, completed and read besides those of sessions that were started here."""
+
+    projects_kept: int = 200
+    """Folders in which sessions were started that are remembered; the one that was not used for longest goes first."""
+
+    file_bytes: int = 1024 * 1024
+    """Of a file that is shown; a larger one is refused."""
+
+    folder_entries: int = 10_000
+    """Looked at of one folder, or of one tree of folders; an answer that lacks more says ``truncated``."""
 
     screenshot_bytes: int = 10 * 1024 * 1024
     """Of one picture that comes with feedback."""
@@ -61,5 +70,14 @@ class CinSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     feedback_entries: int = 1000
     """Entries of feedback that are kept; the oldest go first."""
 
+    feedback_entry_bytes: int = 64 * 1024
+    """Of one entry without its picture; a larger one is refused."""
+
+    feedback_bytes: int = 256 * 1024 * 1024
+    """Of all pictures that are kept with feedback; the oldest entries go first."""
+
     tiles: int = 1000
-    """Text tiles that are kept."""
+    """Text tiles that are kept; a further one is refused."""
+
+    tile_chars: int = 4000
+    """Of the text of one."""
