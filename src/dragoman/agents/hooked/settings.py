@@ -46,6 +46,15 @@ class HookedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     watch_hours: float = 0.5
     """Age up to which a session log that was there before the server is taken for one of a session that still runs."""
 
+    search_files: int = 500
+    """Session logs that are looked at in one search, beside those in folders that changed; the next goes on there."""
+
+    logs: int = 1000
+    """Session logs that are followed at once; beyond that the quietest is left."""
+
+    log_behind: int = 16 * 1024 * 1024
+    """Bytes that were written to a session log while the server was down and are still read; beyond that none are."""
+
     events_file: str = ""
     """A file of hook posts, one JSON object a line, that scripts append to; what is appended from now on is taken in.
     Empty: none."""
