@@ -1,0 +1,116 @@
+"""Posts that overtake each other, and posts that never come, end in the right state and in the right events."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.agents.hooked.kit import Kit, kit
+from tests.agents.hooked.manual_time import timed
+from tests.agents.hooked.scenario import Scenario, claude, codex, gemini, play, problems, shuffled
+
+PARTS = 10
+"""In which the shuffles run, so that they may run side by side."""
+
+EACH = 500
+"""Shuffles of a part."""
+
+AT_ONCE = 250
+"""Sessions in one hub."""
+
+POSTS = len(claude("x").fired)
+
+LAST_STOP, END = 18, 19
+"""Their places among the posts."""
+
+MAKERS = {"claude": claude, "codex": codex, "gemini": gemini}
+
+
+def test_the_scenario_is_one_of_twenty_posts() -> None:
+    assert POSTS == 20
+    scenario = claude("x")
+    assert [scenario.fired[place].says for place in (LAST_STOP, END)] == ["stop", "session_end"]
+
+
+async def wrong(kit: Kit, scenario: Scenario, lost: int | None = None) -> list[str]:
+    """What is wrong with a session whose posts have all come."""
+    life = scenario.life
+    found = problems(scenario, await kit.events(life.session, life.agent), lost)
+    if (status := kit.status(life.session, life.agent)) != "offline":
+        found.append(f"is {status}")
+    session = await kit.session(life.session, life.agent)
+    if session.state.calls or session.state.decisions:
+        found.append(f"leaves open {session.state.calls} {session.state.decisions}")
+    return found
+
+
+def report(wrongs: dict[str, list[str]]) -> str:
+    return "\n".join(f"{name}: {'; '.join(found)}" for name, found in list(wrongs.items())[:10])
+
+
+async def play_shuffles(folder: Path, agent: str, names: list[str], lost: int | None = None) -> dict[str, list[str]]:
+    """Shuffled lives side by side; what is wrong with each, by its name."""
+    wrongs: dict[str, list[str]] = {}
+    async with kit(folder, sessions=AT_ONCE) as k:
+        scenarios = {name: MAKERS[agent](name) for name in names}
+        tracks = []
+        for number, (name, scenario) in enumerate(scenarios.items()):
+            posts = scenario.posts(timed=number % 2 == 0)
+            if lost is not None:
+                del posts[lost]
+            plain = lost is not None and number < 4
+            order = posts if plain else shuffled(posts, random.Random(name))
+            tracks.append((order, number % 4 < 2))
+        await play(k, tracks)
+        if lost == END:
+            await k.jump(k.settings.gone_idle + 60, 40)
+        assert len(k.rows()) == len(names)
+        for name, scenario in scenarios.items():
+            if found := await wrong(k, scenario, lost):
+                wrongs[name] = found
+    return wrongs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_moved_by_three_places_they_end_right(part: int, tmp_path: Path) -> None:
+    @timed
+    async def run() -> None:
+        for begin in range(0, EACH, AT_ONCE):
+            names = [f"{part}-{begin + number}" for number in range(AT_ONCE)]
+            wrongs = await play_shuffles(tmp_path / str(begin), "claude", names)
+            assert not wrongs, f"{len(wrongs)} of {len(names)} end wrong\n{report(wrongs)}"
+
+    run()
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+@timed
+async def test_a_hundred_of_each_agent(agent: str, tmp_path: Path) -> None:
+    names = [f"{agent}-{number}" for number in range(100)]
+    wrongs = await play_shuffles(tmp_path, agent, names)
+    assert not wrongs, f"{len(wrongs)} of {len(names)} end wrong\n{report(wrongs)}"
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+@timed
+async def test_in_order_nothing_is_added_or_lost(agent: str, tmp_path: Path) -> None:
+    """One event for each post, of the right type, in the same order."""
+    async with kit(tmp_path) as k:
+        scenarios = [MAKERS[agent](name) for name in ("http", "socket")]
+        await play(k, [(scenario.posts(timed=place > 0), False) for place, scenario in enumerate(scenarios)])
+        for scenario in scenarios:
+            told = await k.events(scenario.life.session, agent)
+            assert [event["type"] for event in told] == [one.says for one in scenario.fired]
+            assert not await wrong(k, scenario)
+
+
+@pytest.mark.parametrize("lost", range(POSTS), ids=lambda lost: claude("x").fired[lost].payload["hook_event_name"])
+@timed
+async def test_one_that_never_comes(lost: int, tmp_path: Path) -> None:
+    """In order, and in fifty shuffles of what is left."""
+    names = [f"{lost}-{number}" for number in range(54)]
+    wrongs = await play_shuffles(tmp_path, "claude", names, lost)
+    assert not wrongs, f"{len(wrongs)} of {len(names)} end wrong\n{report(wrongs)}"
