@@ -93,6 +93,8 @@ class SessionState(msgspec.Struct):
     """When something happened last: not what a program writes, nor what concerns its terminal only."""
     rests: bool = False
     """Whether a turn has ended and nothing was begun since."""
+    rested_at: int = 0
+    """The event by which one ended last: a call from before is none that the agent is at."""
     hooks: dict[str, int] = {}
     stop_signal: StopSignal | None = None
     grants: list[str] = []
@@ -119,8 +121,9 @@ class SessionState(msgspec.Struct):
 
     @property
     def tool(self) -> str | None:
-        """The tool of the newest open call that is the agent's own."""
-        return next((call.tool for call in reversed(self.calls.values()) if call.subagent is None), None)
+        """The tool of the newest open call that is the agent's own, and of what it is at."""
+        newest = next((call for call in reversed(self.calls.values()) if call.subagent is None), None)
+        return newest.tool if newest is not None and newest.seq > self.rested_at else None
 
     @property
     def asks(self) -> str | None:
@@ -257,7 +260,7 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
     if fact.next == "working":
         state.rests = False
     elif fact.next == "idle" and fact.prev in ("working", "prompt") and fact.cause != "silence":
-        state.rests = True
+        _rest(state)
 
 
 def _submitted(state: SessionState, fact: PromptSubmitted, at: int) -> None:  # noqa: ARG001
@@ -300,7 +303,7 @@ def _turn_settled(state: SessionState, fact: TurnSettled, at: int) -> None:  # n
 def _turn_ended(state: SessionState, fact: TurnEnded, at: int) -> None:  # noqa: ARG001
     if state.turn is not None and state.turn.turn == fact.turn:
         state.turn = None
-        state.rests = True
+        _rest(state)
 
 
 def _called(state: SessionState, fact: ToolCalled, at: int) -> None:
@@ -373,7 +376,7 @@ def _hooked(state: SessionState, fact: HookAnswered, at: int) -> None:  # noqa: 
     if fact.verdict == "signaled":
         state.stop_signal = None
     if fact.hook == "stop" and fact.verdict != "blocked":
-        state.rests = True
+        _rest(state)
     if fact.hook == "start":
         state.agent_session = fact.agent_session or state.agent_session
 
@@ -392,6 +395,11 @@ def _checkpoint(state: SessionState, fact: CheckpointTaken, at: int) -> None:
 
 def _checkpoint_gone(state: SessionState, fact: CheckpointDeleted, at: int) -> None:  # noqa: ARG001
     state.checkpoints.pop(fact.checkpoint, None)
+
+
+def _rest(state: SessionState) -> None:
+    state.rests = True
+    state.rested_at = state.seq
 
 
 def revised(opened: DecisionOpened, fact: DecisionRevised) -> DecisionOpened:

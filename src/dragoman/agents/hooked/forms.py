@@ -6,6 +6,7 @@ each. Whatever says nothing, or of no session, is none.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from dragoman.agents.common.fields import dict_of, text_of
@@ -50,6 +51,9 @@ _NOTIFIED = {
 }
 """The same for Codex' ``notify``."""
 
+_OURS = re.compile(r"[0-9a-f-]{36}:\d+\Z")
+"""How the ids look that we give to events: whoever posts has others."""
+
 _SESSION_NAMES = (
     *("session_id", "thread_id", "claude_session_id", "agentSessionId", "claudeSessionId", "codexThreadId"),
     *("sessionId",),
@@ -89,7 +93,7 @@ def read_form(given: HookPost) -> Told | None:
     event = given.event or text_of(payload, "hook_event_name", "hook_type", "type", "event_type")
     if event is None or len(event) > HOOK_CHARS:
         return None
-    made = payload.get("type") in EVENT_TYPES
+    made = _is_made(payload)
     if event == NOTIFY:
         payload = _respelt(payload, _NOTIFIED)
     elif made:
@@ -100,7 +104,10 @@ def read_form(given: HookPost) -> Told | None:
     if agent is None or session is None:
         return None
     event = "Stop" if event == NOTIFY else event
-    payload = {**payload, "session_id": session} if payload.get("session_id") != session else payload
+    if payload.get("session_id") != session:
+        payload = {**payload, "session_id": session}
+    if _OURS.match(str(payload.get("id"))):
+        payload = {**payload, "id": None}
     source = "hook" if given.channel == "socket" else given.channel
     post = Post(agent, event, payload, given.at, f"{source}:event" if made else source)
     cwd = text_of(payload, "cwd")
@@ -108,7 +115,7 @@ def read_form(given: HookPost) -> Told | None:
         agent,
         hook_kind(event),
         session,
-        cwd if cwd is not None and cwd.startswith("/") and "\0" not in cwd else None,
+        cwd if cwd is not None and cwd.startswith("/") and "\0" not in cwd and _is_utf8(cwd) else None,
         given.channel,
         post,
         given.parents if given.channel == "socket" else (),
@@ -141,7 +148,7 @@ def _agent(said: str | None, event: str, payload: dict[str, Any]) -> str | None:
         return "gemini"
     if _is_codex(kind, event, payload):
         return "codex"
-    claude = kind in _CLAUDE_HOOKS or payload.get("type") in EVENT_TYPES or _has(payload, "tool_name", "tool_input")
+    claude = kind in _CLAUDE_HOOKS or _is_made(payload) or _has(payload, "tool_name", "tool_input")
     if claude or text_of(payload, "claude_session_id", "claudeSessionId") is not None:
         return "claude"
     return "codex" if _has(payload, "tool", "input") else None
@@ -155,7 +162,7 @@ def _is_codex(kind: str, event: str, payload: dict[str, Any]) -> bool:
 def _session(agent: str, payload: dict[str, Any]) -> str | None:
     for name in _SESSION_NAMES:
         value: Json = payload.get(name)
-        if isinstance(value, str) and value.strip() and len(value) <= NAME_CHARS:
+        if isinstance(value, str) and value.strip() and len(value) <= NAME_CHARS and _is_utf8(value):
             return value
     terminal = dict_of(payload, "terminal")
     pane = text_of(payload, "tmux_pane") or text_of(terminal, "tmuxPane")
@@ -163,6 +170,19 @@ def _session(agent: str, payload: dict[str, Any]) -> str | None:
         return f"codex-{pane}"[:NAME_CHARS]
     tty = text_of(payload, "tty") or text_of(terminal, "tty")
     return f"{agent}-{tty}"[:NAME_CHARS] if tty is not None and tty.startswith("/") else None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_made(payload: dict[str, Any]) -> bool:
+    kind: Json = payload.get("type")
+    return isinstance(kind, str) and kind in EVENT_TYPES
 
 
 def _has(payload: dict[str, Any], *names: str) -> bool:

@@ -40,6 +40,9 @@ UNHEARD = 1.0
 
 ASK_AGAIN = 0.05
 
+MAX_NAMED = 10_000
+"""Session logs whose names were handed on; beyond, all of them are once more."""
+
 TranscriptNamed = Callable[[str, str, str, HookChannel], None]
 """Told of each session log that a post names: agent, agent's session id, path, and how the post came. Once for each
 path of a session; must return at once."""
@@ -71,7 +74,8 @@ class Intake:
         self._gone: dict[str, float] = {}
         """Those that are over, and since when."""
         self._making: dict[Key, _Turn] = {}
-        self._transcripts: dict[tuple[str, str], None] = {}
+        self._transcripts: set[tuple[str, str, HookChannel]] = set()
+        self._in_making = 0
         self._waiting = 0
         self._tasks = TaskOwner("hooked")
         self._said = PacedLog(log)
@@ -92,7 +96,9 @@ class Intake:
         self._sessions[row.agent, row.agent_session or row.session] = row.session
         if row.unsettled:
             session = await self._registry.get(OWNER, row.session)
-            self._agents[row.session] = session, _agent_of(session)
+            agent = _agent_of(session)
+            await agent.recording.read_back()
+            self._agents[row.session] = session, agent
         else:
             quiet = max(0, self._clock.now() - row.changed_at) / 1000
             self._gone[row.session] = self._clock.monotonic() - quiet
@@ -177,13 +183,12 @@ class Intake:
         observation: Observation,
         *,
         cwd: str | None = None,
-        path: str | None = None,
         create: bool = False,
     ) -> bool:
         """Take what was read in a session log; whether it is of a session of ours.
 
-        ``create`` makes one for it in the folder ``cwd`` where there is none; ``path`` is the log's. Returns once it is
-        recorded, not once it is durable. Raises ``LimitReached`` and ``StorageUnavailable``.
+        ``create`` makes one for it in the folder ``cwd`` where there is none. Returns once it is recorded, not once it
+        is durable. Raises ``LimitReached`` and ``StorageUnavailable``.
         """
         key = agent, agent_session
         if key not in self._sessions and (not create or self._closed or await self._is_own(key)):
@@ -191,8 +196,6 @@ class Intake:
         async with self._alone(key):
             _, hooked = await self._open(key, cwd)
             hooked.observe(observation, agent_session)
-        if path is not None:
-            self._transcripts[self._sessions[key], path] = None
         return True
 
     # Whose it is
@@ -202,20 +205,23 @@ class Intake:
         if self._closed:
             raise StorageUnavailable("the server stops")
         told = read_form(post)
-        if told is None or await self._proven(post):
+        if told is None or self._proven(post, told):
             return None
         key = told.agent, told.session
         if key not in self._sessions and await self._is_own(key):
             return None
         return told
 
-    async def _proven(self, post: HookPost) -> bool:
+    def _proven(self, post: HookPost, told: Told) -> bool:
         """Whether it was sent from inside a session of ours, by one who knows that session's secret."""
         if post.session is None or post.secret is None:
             return False
         session = next((it for it in self._registry.live() if it.id == post.session), None)
         hooks = session.hooks if session is not None else None
-        return hooks is not None and hooks.proves(post.secret)
+        if hooks is None or not hooks.proves(post.secret):
+            return False
+        # another program that runs inside it, and got its environment, is one of its own
+        return hooks.hears(told.agent, told.session) is not False
 
     async def _is_own(self, key: Key) -> bool:
         """Whether an agent that we drive is this one: it is asked for a while, as it learns its own name late."""
@@ -273,22 +279,29 @@ class Intake:
         else:
             session = await self._registry.get(OWNER, name)
         self._gone.pop(session.id, None)
-        known = session, _agent_of(session)
-        self._agents[session.id] = known
+        agent = _agent_of(session)
+        if name is not None:
+            await agent.recording.read_back()
+        known = self._agents[session.id] = session, agent
         return known
 
     async def _make(self, key: Key, cwd: str | None) -> Session:
-        if len(self._sessions) >= self._settings.sessions:
-            raise LimitReached(f"{len(self._sessions)} sessions of agents elsewhere are open (hooked.sessions)")
+        count = len(self._sessions) + self._in_making
+        if count >= self._settings.sessions:
+            raise LimitReached(f"{count} sessions of agents elsewhere are open (hooked.sessions)")
         agent, agent_session = key
-        session = await self._registry.create(
-            OWNER,
-            kind=self._factory.kind,
-            agent=agent,
-            cwd=cwd or "/",
-            title=None if cwd else agent,
-            options={"agent_session": agent_session},
-        )
+        self._in_making += 1
+        try:
+            session = await self._registry.create(
+                OWNER,
+                kind=self._factory.kind,
+                agent=agent,
+                cwd=cwd or "/",
+                title=None if cwd else agent,
+                options={"agent_session": agent_session},
+            )
+        finally:
+            self._in_making -= 1
         self._sessions[key] = session.id
         return session
 
@@ -297,8 +310,10 @@ class Intake:
         if path is None or self.transcript_named is None:
             return
         name = self._sessions.get((told.agent, told.session))
-        if name is not None and (name, path) not in self._transcripts:
-            self._transcripts[name, path] = None
+        if name is not None and (name, path, told.channel) not in self._transcripts:
+            if len(self._transcripts) > MAX_NAMED:
+                self._transcripts.clear()
+            self._transcripts.add((name, path, told.channel))
             self.transcript_named(told.agent, told.session, path, told.channel)
 
     # Time

@@ -166,6 +166,11 @@ class Permissions:
                 ask.printed.set_result("")
 
     @property
+    def waiting(self) -> bool:
+        """Whether a hook waits for an answer."""
+        return bool(self._asks)
+
+    @property
     def holds_agent(self) -> bool:
         """Whether a hook waits that holds its agent up."""
         return any(ask.blocks for ask in self._asks.values())

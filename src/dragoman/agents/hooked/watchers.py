@@ -64,7 +64,6 @@ class Observer(Taker, Protocol):
         observation: Observation,
         *,
         cwd: str | None = None,
-        path: str | None = None,
         create: bool = False,
     ) -> bool: ...
 
@@ -232,7 +231,6 @@ class Watchers:
                 followed.session,
                 followed.waiting[0][1],
                 cwd=followed.cwd,
-                path=str(followed.path),
                 create=followed.create and followed.cwd is not None,
             )
         except StorageUnavailable as problem:
