@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 
@@ -10,6 +12,9 @@ class HookedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     socket: str = ""
     """Path of the unix socket that installed hooks post to, 0600; empty means ``hooks.sock`` in the data folder."""
+
+    links: int = 256
+    """Installed hooks that are heard at once; the others wait their turn. Half of them may wait for an answer."""
 
     answer_seconds: float = 600.0
     """For which a permission's hook waits for an answer. Then it prints nothing, and the agent asks by itself."""
@@ -67,3 +72,7 @@ class HookedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     posts_waiting: int = 1000
     """Posts that may wait for the disk at once; a further one is refused."""
+
+    def socket_path(self, data: Path) -> Path:
+        """Where installed hooks post to, absolute; ``data`` is the data folder."""
+        return Path(self.socket).expanduser().absolute() if self.socket else data.absolute() / "hooks.sock"
