@@ -1,0 +1,1 @@
+"""How hooks of ours get into the settings of the person's agents, and out again without a trace."""
