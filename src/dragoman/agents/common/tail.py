@@ -12,10 +12,11 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from dragoman.hub.errors import LimitReached
 from dragoman.hub.limits import HubLimits
 
 from .files import open_regular
-from .json_lines import JsonLines
+from .json_lines import JsonLines, read_line
 
 log = logging.getLogger("dragoman.logs")
 
@@ -176,6 +177,28 @@ class LogTail:
             return end
         self._lines.begin(skipping=True)  # in the midst of a line that is too long
         return size
+
+
+def last_records(path: Path, end: int, limits: HubLimits, *, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records in the last ``READ_AT_ONCE`` bytes before this place, each with where it begins.
+
+    None where the file cannot be read.
+    """
+    first = max(0, end - READ_AT_ONCE)
+    try:
+        with open_regular(path, own=own) as file:
+            data = os.pread(file.fileno(), end - first, first)
+    except (OSError, ValueError):
+        return
+    for number, line in enumerate(data.split(b"\n")[:-1]):
+        if first == 0 or number > 0:  # else it may have begun before
+            try:
+                record = read_line(line, limits)
+            except LimitReached:
+                record = None
+            if record is not None:
+                yield first, record
+        first += len(line) + 1
 
 
 def last_line_end(fd: int, size: int, limit: int) -> int | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from dragoman.agents.common.observation import Observation
-from dragoman.agents.common.tail import READ_AT_ONCE, LogTail
+from dragoman.agents.common.tail import LogTail, last_records
 from dragoman.hub.limits import HubLimits
 
 from .log_source import LogSource
@@ -76,14 +77,23 @@ class Followed:
             cwd=self.cwd,
         )
 
-    def take_state(self, limits: HubLimits, size: int, at: int) -> None:
+    def take_state(self, limits: HubLimits, at: int) -> None:
         """It is of a session that runs: what its last records say of now. What they tell was told before our time."""
         state = Observation(agent_session=self.session, at=at)
-        for record in LogTail(self.path, limits, held=max(0, size - READ_AT_ONCE), own=True, say=_silent).records():
+        for _, record in last_records(self.path, self.tail.offset, limits, own=True):
             seen = self._reader.read(record)
             if seen is not None and seen.sighting is not None:
                 state = msgspec.structs.replace(state, sighting=seen.sighting, at=seen.at or at)
         self.waiting.append((0, state))
+
+    def take_since(self, limits: HubLimits, since: int, tail_at: Callable[[int], LogTail]) -> None:
+        """Begin with what happened since then, in milliseconds since 1970, where it holds that already."""
+        for start, record in last_records(self.path, self.tail.offset, limits, own=True):
+            seen = self._reader.read(record)
+            if seen is not None and seen.at is not None and seen.at >= since:
+                self.tail = tail_at(start)
+                self._place = self.tail.place
+                return
 
     def look(self) -> None:
         """Read what was written since, ``READ_AT_ONCE`` bytes at most, once what was read before is given on."""
@@ -120,7 +130,3 @@ class Followed:
 
 def _says_something(seen: Observation) -> bool:
     return bool(seen.facts) or seen.sighting is not None or seen.interrupted or seen.compacted
-
-
-def _silent(why: str) -> None:
-    """A line that is too long is told of by whoever reads on from there."""

@@ -98,9 +98,10 @@ class Following:
             )
         )
 
-    def take_name(self, agent: str, session: str, path: str, channel: HookChannel) -> None:
-        """Follow the log that a hook names, if it may be read: from its end, as what it holds is told of already.
+    def take_name(self, agent: str, session: str, path: str, channel: HookChannel, at: int) -> None:
+        """Follow the log that a hook named, if it may be read: from where it ended then, for that is told of already.
 
+        ``at`` is when that was, in milliseconds since 1970.
         What comes through the user's own socket is believed. Anybody may post by other ways: then it must be a log in
         the agent's own folders, and must say itself that it is this session's.
         """
@@ -118,7 +119,9 @@ class Following:
             self._say("named", f"a hook of {agent} names a log that is none of its own")
             return
         tail = self._tail(real, from_end=True)
-        self._follow(Followed(source, session, tail, sure=trusted, create=agent in self._watched))
+        followed = Followed(source, session, tail, sure=trusted, create=agent in self._watched)
+        followed.take_since(self._limits, at, lambda start: self._tail(real, start=start))
+        self._follow(followed)
 
     def take_found(self, found: Found) -> bool:
         """Follow a log that was found; False while it cannot be said whose it is."""
@@ -140,7 +143,7 @@ class Following:
             return True
         followed = self._follow(follow(tail(held=found.held)))
         if found.state:
-            followed.take_state(self._limits, found.held, found.at)
+            followed.take_state(self._limits, found.at)
         return True
 
     def _follow(self, followed: Followed) -> Followed:

@@ -100,7 +100,7 @@ class Watchers:
         name = settings.events_file
         say = partial(self._said_in_thread, "events")
         self._events = EventsFile(Path(name).expanduser(), intake, limits, say=say) if name else None
-        self._named: deque[tuple[str, str, str, HookChannel]] = deque(maxlen=MAX_NAMED)
+        self._named: deque[tuple[str, str, str, HookChannel, int]] = deque(maxlen=MAX_NAMED)
         self._places = Places(kept)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="session-logs")
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="session-log-search")
@@ -146,7 +146,7 @@ class Watchers:
 
     def named(self, agent: str, agent_session: str, path: str, channel: HookChannel) -> None:
         """A hook names the log of its session."""
-        self._named.append((agent, agent_session, path, channel))
+        self._named.append((agent, agent_session, path, channel, time.time_ns() // 1_000_000))
         self._wake.set()
 
     def _open_files(self) -> None:
