@@ -175,12 +175,7 @@ class Server:
             self._providers,
             settings.native,
             search_key=self._providers.search_key,
-            private=(
-                self._folder.path,
-                around.kept,
-                *config_places(os.environ),
-                *settings.trust.places(config_folder(os.environ)),
-            ),
+            private=self._private(),
             skills=around.skills,
             configs=around.configs,
             home=around.home,
@@ -300,6 +295,16 @@ class Server:
             makes_sessions=not self._only_session,
         )
 
+    def _private(self) -> tuple[Path, ...]:
+        """Files and folders that are the server's own, wherever they lie: no client and no agent is shown them."""
+        assert self._around is not None
+        return (
+            self._folder.path,
+            self._around.kept,
+            *config_places(os.environ),
+            *self.settings.trust.places(config_folder(os.environ)),
+        )
+
     def _cin(self, check: TokenCheck | None) -> CinDialect:
         assert self._intake is not None
         return CinDialect(
@@ -310,6 +315,7 @@ class Server:
             intake=self._intake,
             folder=self.workplace,
             state=self._folder.path / "cin",
+            private=self._private(),
         )
 
     def _passes(self, path: str, origin: str) -> bool:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
 
-_HOSTS = frozenset({"localhost", "127.0.0.1"})
+_ORIGIN = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::([0-9]{1,5}))?")
+_LAST_PORT = 65535
 
 
 def passes(origin: str) -> bool:
-    """Whether an Origin is ``http`` or ``https`` at exactly ``localhost`` or ``127.0.0.1``."""
-    try:
-        parts = urlsplit(origin)
-        parts.port  # noqa: B018  raises for what is no port
-    except ValueError:
-        return False
-    plain = not (parts.path or parts.query or parts.fragment or "@" in parts.netloc)
-    return plain and parts.scheme in ("http", "https") and parts.hostname in _HOSTS
+    """Whether an Origin, in small letters, is ``http`` or ``https`` at exactly ``localhost`` or ``127.0.0.1``."""
+    found = _ORIGIN.fullmatch(origin)
+    return found is not None and int(found[1] or 0) <= _LAST_PORT

@@ -79,7 +79,7 @@ def _completed(known: Iterable[str], inside: Inside, asked: str, budget: Budget)
 def _on_disk(inside: Inside, written: str, budget: Budget) -> list[str]:
     """Folders on disk whose paths begin so."""
     folder, _, begun = written.rpartition("/")
-    above = Path(folder or "/")
+    above = Path(os.path.normpath(folder or "/"))
     try:
         found = folder_lists.listed(inside, above, budget)
     except (OutsideError, OSError, ValueError):
