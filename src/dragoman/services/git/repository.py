@@ -27,7 +27,10 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 def find_repository(folder: Path) -> Repository | None:
-    """The repository that a folder is in. Blocks. Raises ``OSError`` where the folder cannot be looked at."""
+    """The repository that a folder is in, which is named by its whole path. Blocks. Raises ``OSError`` where it cannot
+    be looked at."""
+    if not folder.is_absolute():
+        return None
     for each in (folder, *folder.parents):
         if (found := _at(each / ".git", each)) is not None:
             return found
