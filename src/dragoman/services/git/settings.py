@@ -41,5 +41,5 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         for name in ("settle", "tick", "glance", "rest", "patience"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:  # nor what is no number
                 raise ValueError(f"git.{name}: {getattr(self, name)} is not more than 0")
