@@ -114,7 +114,7 @@ def _rolled(*payloads: tuple[str, Frame]) -> Happen:
 
 def _event_of(kind: str, **fields: Any) -> Callable[[Frame], bool]:
     def shows(frame: Frame) -> bool:
-        told = frame.get("data")
+        told: Any = frame.get("data")
         return frame["type"] == "event" and told["type"] == kind and all(told.get(k) == v for k, v in fields.items())
 
     return shows

@@ -1,7 +1,7 @@
 """Makes the small copies of the recordings: ``python -m tests.dialects.cin.recorded.reduce FOLDER``.
 
-What is left out says nothing: lists of sessions that are as the one before on the same socket, the second copy of what a
-frame says under both names, what other sockets heard at the same moment in the same words, and most of a page in HTML.
+What is left out says nothing: lists of sessions that are as the one before on the same socket, the second copy of what
+a frame says under both names, what other sockets heard at that moment in the same words, and most of a page in HTML.
 """
 
 from __future__ import annotations
