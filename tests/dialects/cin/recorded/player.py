@@ -21,7 +21,10 @@ OPEN = 101
 
 ROLLOUT = "rollout-2026-11-27T22-00-00-0199aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee.jsonl"
 
-_NAMED = re.compile(r"<(\w+) (\d+)>")
+NOBODY = "ffffffff-ffff-4fff-8fff-ffffffffffff"
+"""The id of a session that should be there."""
+
+_NAMED = re.compile(r"<(session) (\d+)>")
 
 
 class Player:
@@ -58,7 +61,7 @@ class Player:
         """A text of the recording as it is here: its folder, and the ids that stand behind names."""
         known = self._sessions()
         text = text.replace(HOME, self.folders[HOME])
-        return _NAMED.sub(lambda found: known.get(int(found[2]), found[0]) if found[1] == "session" else found[0], text)
+        return _NAMED.sub(lambda found: known.get(int(found[2]), NOBODY), text)
 
     def _sessions(self) -> dict[int, str]:
         """The sessions' ids by their numbers: as canonical form has them."""

@@ -1,0 +1,175 @@
+"""The sessions as the seed and spec §5 have them: what each event and each request makes of them, and the frames of it.
+
+Written from the page and the spec alone. Each step's frames are what follows from its events and its answer: a change
+of a session before the event that made it (spec §1.2), and for the dashboard one list behind all of them (spec §10.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from .canonical import CHANGES
+from .recording import Ask, Close, Frame, Open, Say, Step
+from .rewriting import both, legacy, listening, told
+
+BURST = 50
+
+Filter = tuple[frozenset[str], frozenset[str]]
+
+
+class Cards:
+    """All sessions by their ids, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, Frame] = {}
+        self.events: list[Frame] = []
+
+    def external(self, event: Frame) -> Frame:
+        """The card of a session that nobody knew before this event."""
+        card = {
+            "id": event["sessionId"],
+            "name": event["cwd"].rpartition("/")[2],
+            "type": "external",
+            "agent": event["agent"],
+            "status": "working",
+            "cwd": event["cwd"],
+            "createdAt": event["timestamp"],
+            "lastActivity": event["timestamp"],
+        }
+        own = event.get("agentSessionId")
+        if own is not None:
+            card |= {"agentSessionId": own, "claudeSessionId": own}
+            card |= {"codexThreadId": own} if event["agent"] == "codex" else {}
+        return card
+
+    def take(self, event: Frame) -> list[Frame]:
+        """The frames of what an event changes."""
+        self.events.append(event)
+        before = self.all.get(event["sessionId"])
+        card = dict(before if before is not None else self.external(event))
+        _move(card, event)
+        self.all[card["id"]] = card
+        if before is None:
+            return [both("session:created", card)]
+        return self.changed(before, card)
+
+    def changed(self, before: Frame, card: Frame) -> list[Frame]:
+        """The frame of a change, if it is one."""
+        self.all[card["id"]] = card
+        if before["status"] != card["status"]:
+            return [both("session:status", card)]
+        return [both("session:updated", card)] if before != card else []
+
+    def burst(self) -> list[Frame]:
+        """What a link begins with."""
+        listed = list(self.all.values())
+        known = [event for event in self.events if event["sessionId"] in self.all]
+        newest = self.events[-1]["sessionId"] if self.events else "unknown"
+        return [
+            both("init", {"sessions": listed}),
+            legacy("connected", {"sessionId": newest}),
+            both("sessions", listed),
+            legacy("text_tiles", []),
+            both("history", known[-BURST:]),
+        ]
+
+
+def _move(card: Frame, event: Frame) -> None:
+    """Spec §5, with cin's column; the agent that has ended is gone."""
+    match event["type"]:
+        case "user_prompt_submit":
+            _be(card, "working")
+        case "pre_tool_use" if "agent_id" not in event:
+            _be(card, "working", currentTool=event["tool"])
+        case "post_tool_use" if "agent_id" not in event:
+            card.pop("currentTool", None)
+        case "stop":
+            _be(card, "waiting", waitingFor="prompt")
+        case "session_end":
+            _be(card, "offline")
+
+
+def _be(card: Frame, status: str, **more: Any) -> None:
+    for name in ("currentTool", "waitingFor"):
+        card.pop(name, None)
+    card |= {"status": status, **more}
+
+
+def told_by_events(steps: Sequence[Step]) -> list[Step]:
+    """The same steps; what is said of sessions is what follows from their events, requests and messages."""
+    cards = Cards()
+    filters: dict[str, Filter] = {}
+    made: list[Step] = []
+    for step, open_ in listening(steps):
+        if isinstance(step.action, Say) and isinstance(step.action.message, dict):
+            _subscribe(filters, step.action.who, step.action.message)
+        new: list[Frame] = []
+        for event in _events(step):
+            new += [*cards.take(event), both("event", event)]
+        new += _by_request(cards, step)
+        if any(frame["type"] in CHANGES for frame in new):
+            new.append(both("sessions", list(cards.all.values())))
+        heard: dict[str, list[Frame]] = {}
+        for who in open_:
+            own = [frame for frame in step.heard.get(who, []) if not _of_sessions(frame)]
+            if isinstance(step.action, Open) and step.action.who == who:
+                own = _begins(cards.burst(), own)
+            heard[who] = own + [frame for frame in new if _wanted(frame, filters.get(who), cards)]
+        made.append(replace(step, heard={who: frames for who, frames in heard.items() if frames}))
+    return made
+
+
+def _events(step: Step) -> list[Frame]:
+    """The step's events: those that any one heard, in their order."""
+    seen: dict[str, Frame] = {}
+    for frames in step.heard.values():
+        for event in (told(frame) for frame in frames if frame["type"] == "event"):
+            seen.setdefault(event["id"], event)
+    return list(seen.values())
+
+
+def _of_sessions(frame: Frame) -> bool:
+    return frame["type"] in (*CHANGES, "sessions", "event")
+
+
+def _begins(burst: list[Frame], own: list[Frame]) -> list[Frame]:
+    """A burst, with the tiles that were told in the recorded one."""
+    tiles = next((frame for frame in own if frame["type"] == "text_tiles"), None)
+    rest = [frame for frame in own if frame["type"] not in ("init", "connected", "text_tiles", "history")]
+    return [*(tiles if tiles is not None and frame["type"] == "text_tiles" else frame for frame in burst), *rest]
+
+
+def _subscribe(filters: dict[str, Filter], who: str, message: Frame) -> None:
+    if message.get("type") == "subscribe":
+        data = message.get("data") or message.get("payload") or {}
+        filters[who] = (frozenset(data.get("sessions", ())), frozenset(data.get("eventTypes", ())))
+
+
+def _wanted(frame: Frame, wanted: Filter | None, cards: Cards) -> bool:
+    if frame["type"] != "event" or wanted is None:
+        return True
+    event = told(frame)
+    names = {event["sessionId"], cards.all.get(event["sessionId"], {}).get("agentSessionId")}
+    return (not wanted[0] or bool(wanted[0] & names)) and (not wanted[1] or event["type"] in wanted[1])
+
+
+def _by_request(cards: Cards, step: Step) -> list[Frame]:
+    """What an answered request changes."""
+    if not isinstance(step.action, Ask) or step.answer is None or step.answer.status not in (200, 201):
+        return []
+    body, path = step.answer.body, step.action.path
+    session = body.get("session") if isinstance(body, dict) else None
+    if step.action.method == "POST" and path == "/sessions":
+        cards.all[session["id"]] = dict(session)
+        return [both("session:created", dict(session))]
+    if step.action.method == "PATCH" or path.endswith("/restart"):
+        return cards.changed(cards.all[session["id"]], dict(session))
+    if step.action.method == "DELETE" and path.startswith("/sessions/"):
+        gone = [one for one in cards.all if one in path] if "cleanup" not in path else list(step.answer.body["gone"])
+        return [both("session:deleted", cards.all.pop(one)) for one in gone]
+    return []
+
+
+__all__ = ["Cards", "Close", "told_by_events"]
