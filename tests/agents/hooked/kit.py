@@ -76,14 +76,23 @@ class Kit:
         """End this life, let time pass, and begin the next one on the same store."""
         clock = self.clock
         if crash:
-            await self.hub.crash()
-            await self.intake.close()
+            await self._kill()
         else:
             await self.close()
         await clock.jump(away)
         await self.open()
         self.clock._begin = clock._begin
         await self.settle()
+
+    async def _kill(self) -> None:
+        """End as if killed: nothing of this life runs any more, nor sees the end of a process."""
+        for _, agent in self.intake._agents.values():
+            agent.presence.let_go()
+        mine = [task for task in asyncio.all_tasks() if task.get_name().startswith("hooked:")]
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+        await self.hub.crash()
 
     async def settle(self) -> None:
         """Let all happen that can without more time."""

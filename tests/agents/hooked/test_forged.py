@@ -221,7 +221,7 @@ async def test_ours_change_by_nothing_forged(channel: HookChannel, claim: str, t
 async def test_ours_change_by_nothing_that_bears_their_own_id(channel: HookChannel, tmp_path: Path) -> None:
     """In every place where an id could be put."""
     async with kit(tmp_path) as k:
-        own = await k.own(agent_session=None)
+        own = await k.own(agent_session="another")
         own.open_decision(DecisionOpened(decision="d1", kind="permission", text="rm -rf build"))
         await k.settle()
         before, head = own.row(), own.head

@@ -87,6 +87,7 @@ async def test_one_event_for_each_however_the_channels_run(pair: str, tmp_path: 
             scenarios.append(scenario)
             tracks.append((order, number % 2 == 0))
         await play(k, tracks)
+        await k.advance(k.settings.settles + 1)
         wrongs = []
         for number, scenario in enumerate(scenarios):
             found = problems(scenario, await k.events(scenario.life.session))

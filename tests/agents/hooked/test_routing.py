@@ -133,7 +133,7 @@ async def test_nobody_waits_longer_than_a_second(tmp_path: Path) -> None:
 async def test_the_same_folder_links_nothing(tmp_path: Path) -> None:
     """Two of ours and two strangers in one folder stay four (spec §4, §11.7)."""
     async with kit(tmp_path) as k:
-        ours = [await k.own(agent_session=None), await k.own(agent_session="known")]
+        ours = [await k.own("codex"), await k.own(agent_session="known")]
         heads = [own.head for own in ours]
         here = [Life("claude", one.session, cwd=k.hub.cwd) for one in (LIFE, OTHER)]
         for life in here:

@@ -66,6 +66,7 @@ async def play_shuffles(folder: Path, agent: str, names: list[str], lost: int | 
         await play(k, tracks)
         if lost == END:
             await k.jump(k.settings.gone_idle + 60, 40)
+        await k.jump(k.settings.settles + 2, 4)
         assert len(k.rows()) == len(names)
         for name, scenario in scenarios.items():
             if found := await wrong(k, scenario, lost):
