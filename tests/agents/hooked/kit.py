@@ -42,7 +42,7 @@ class Kit:
     def __init__(self, hub: Hub, settings: HookedSettings) -> None:
         self.hub = hub
         self.settings = settings
-        self.clock: ManualClock
+        self.clock = ManualClock()
         self.intake: Intake
         self.transcripts: list[tuple[str, str, str, HookChannel]] = []
         self.driven = hub.factories[-1]
@@ -54,7 +54,6 @@ class Kit:
         return self.hub.registry
 
     async def open(self) -> None:
-        self.clock = ManualClock()
         self.hub.clock = self.clock  # type: ignore[assignment]
         factory = HookedFactory(self.settings)
         self.hub.factories = [one for one in self.hub.factories if one.kind != "hooked"] + [factory]
@@ -74,14 +73,12 @@ class Kit:
 
     async def restart(self, *, crash: bool = False, away: float = 0.0) -> None:
         """End this life, let time pass, and begin the next one on the same store."""
-        clock = self.clock
         if crash:
             await self._kill()
         else:
             await self.close()
-        await clock.jump(away)
+        await self.clock.jump(away)
         await self.open()
-        self.clock._begin = clock._begin
         await self.settle()
 
     async def _kill(self) -> None:
