@@ -115,3 +115,45 @@ async def test_one_that_never_comes(lost: int, tmp_path: Path) -> None:
     names = [f"{lost}-{number}" for number in range(54)]
     wrongs = await play_shuffles(tmp_path, "claude", names, lost)
     assert not wrongs, f"{len(wrongs)} of {len(names)} end wrong\n{report(wrongs)}"
+
+
+SO_FAR: tuple[tuple[str, frozenset[str]], ...] = (
+    ("idle", frozenset()),
+    ("working", frozenset()),
+    ("working", frozenset({"Bash"})),
+    ("working", frozenset({"Bash", "Grep"})),
+    ("working", frozenset({"Bash"})),
+    ("working", frozenset()),
+    *[("working", frozenset({"Task"}))] * 5,
+    ("working", frozenset()),
+    *[("waiting", frozenset())] * 2,
+    ("working", frozenset()),
+    ("working", frozenset({"Edit"})),
+    *[("working", frozenset())] * 2,
+    ("waiting", frozenset()),
+    ("offline", frozenset()),
+)
+"""What the agent of the scenario is once so many posts and one have come: its status, and one of its tools."""
+
+
+@pytest.mark.parametrize("timed_posts", [True, False], ids=["socket", "http"])
+@pytest.mark.parametrize("last", range(POSTS), ids=lambda last: f"{last}-{claude('x').fired[last].says}")
+@timed
+async def test_so_far_it_is_what_it_is(last: int, timed_posts: bool, tmp_path: Path) -> None:
+    """Wherever the posts stop for a while, a moment later the state is that of what has happened."""
+    status, tools = SO_FAR[last]
+    async with kit(tmp_path) as k:
+        scenarios = [claude(f"{last}-{number}") for number in range(40)]
+        tracks = []
+        for number, scenario in enumerate(scenarios):
+            posts = scenario.posts(timed=timed_posts)[: last + 1]
+            tracks.append((shuffled(posts, random.Random(number)) if number else posts, False))
+        await play(k, tracks)
+        await k.advance(k.settings.settles + 1)
+        wrongs: dict[str, list[str]] = {}
+        for number, scenario in enumerate(scenarios):
+            shown = k.card(scenario.life.session)
+            if shown["status"] != status or not {shown.get("currentTool")} <= (tools or {None}):
+                order = [one.payload["hook_event_name"] for one in tracks[number][0]][-6:]
+                wrongs[str(number)] = [k.status(scenario.life.session), " ".join(order)]
+        assert not wrongs, f"{len(wrongs)} of {len(scenarios)} are not {status}\n{report(wrongs)}"
