@@ -1,0 +1,187 @@
+"""Permissions that agents ask for: answered from the dialect through the hook, or at the terminal instead."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from .house import House, Scene
+from .told import Told, can_be, meets
+
+pytestmark = pytest.mark.e2e
+
+FAST = 5.0
+"""Seconds within which an answer at the terminal shows."""
+
+
+async def met(scene: Scene) -> Told:
+    return await meets(scene.link, scene.agent, scene.cwd)
+
+
+def labels(prompt: dict[str, object]) -> list[str]:
+    rows = prompt["options"]
+    assert isinstance(rows, list)
+    assert [row["number"] for row in rows] == [str(at) for at in range(1, len(rows) + 1)]
+    return [row["label"] for row in rows]
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+async def test_an_answer_given_here_is_the_agents(house: House, agent: str) -> None:
+    async with house.scene(agent) as scene:
+        await scene.asks("made.txt")
+        told = await met(scene)
+        prompt = await told.prompt()
+        assert labels(prompt)[0] == "Yes"
+        assert labels(prompt)[-1] == "No"
+        assert (prompt["tool"], "touch made.txt" in prompt["context"]) == ("Bash", True)
+        assert (told.session["waitingFor"], told.session["currentTool"]) == ("permission", "Bash")
+        await told.answer(prompt, "Yes")
+        assert (await told.gone())["response"] == "1"
+        await told.rests(1)
+        assert scene.made("made.txt")
+
+        await scene.asks("denied.txt")
+        prompt = await told.prompt(2)
+        await told.answer(prompt, "No")
+        assert (await told.gone(2))["response"] == str(len(prompt["options"]))
+        await told.rests(2)
+        assert not scene.made("denied.txt")
+        ends = [(begun["toolInput"]["command"], ended["success"]) for begun, ended in told.calls()]
+        assert ends == [("touch made.txt", True), ("touch denied.txt", False)]
+        assert len(told.resolved()) == 2
+        await can_be(scene.link)
+
+
+async def test_claude_does_not_ask_again_if_it_is_told_so_here(house: House) -> None:
+    directive = "[[bash:python3 -c 'print(6 * 7)']]"
+    async with house.scene("claude") as scene:
+        await scene.running.submit(directive)
+        told = await met(scene)
+        prompt = await told.prompt()
+        await told.answer(prompt, "Yes, and don't ask again")
+        assert (await told.gone())["response"] == "2"
+        await told.rests(1)
+        await scene.running.submit(directive)
+        await told.rests(2)
+        assert [ended["success"] for _, ended in told.calls()] == [True, True]
+        assert len(told.prompts()) == 1
+        await can_be(scene.link)
+
+
+async def test_claude_is_answered_at_its_terminal(house: House) -> None:
+    async with house.scene("claude") as scene:
+        await scene.asks("made.txt")
+        told = await met(scene)
+        await told.prompt()
+        await scene.dialog()
+        await scene.running.key("1")
+        assert "response" not in await told.gone(limit=FAST)
+        await told.rests(1)
+        assert scene.made("made.txt")
+        for number, (name, *keys) in enumerate((("no.txt", "up", "enter"), ("esc.txt", "esc")), 2):
+            await scene.asks(name)
+            await told.prompt(number)
+            await scene.dialog()
+            await scene.running.key(*keys)
+            assert "response" not in await told.gone(number, limit=FAST)
+            await told.status("idle", "waiting", limit=FAST)
+            await told.event("post_tool_use", number, limit=FAST)
+            assert not scene.made(name)
+            await scene.running.quiet()
+            await scene.running.key("ctrl-u")
+        assert [ended["success"] for _, ended in told.calls()] == [True, False, False]
+        assert len(told.resolved()) == 3
+        await can_be(scene.link)
+
+
+async def test_codex_is_answered_at_its_terminal(house: House) -> None:
+    """Its dialog comes only where nobody watches: while somebody does, the hook holds it up."""
+    cwd = house.project()
+    async with house.starts("codex", cwd) as running:
+        for number, (name, *keys) in enumerate((("made.txt", "enter"), ("denied.txt", "esc")), 1):
+            await running.submit(f"[[esc:touch {name}]]")
+            await running.shows(f"touch {name}")
+            await running.shows("Would you like to run")
+            await running.quiet()
+            async with house.link() as link:
+                told = await meets(link, "codex", cwd)
+                await told.prompt()
+                await running.key(*keys)
+                assert "response" not in await told.gone(limit=FAST)
+                await told.status("idle", "waiting", limit=FAST)
+                await told.event("post_tool_use", limit=FAST)
+                assert (cwd / name).exists() == (number == 1)
+                assert len(told.resolved()) == 1
+                await can_be(link)
+            await running.quiet()
+
+
+async def test_esc_at_codex_while_its_hook_waits(house: House) -> None:
+    async with house.scene("codex") as scene:
+        await scene.asks("made.txt")
+        told = await met(scene)
+        await told.prompt()
+        await scene.running.key("esc")
+        assert "response" not in await told.gone(limit=FAST)
+        await told.status("idle", "waiting", limit=FAST)
+        await told.event("post_tool_use", limit=FAST)
+        await scene.running.quiet()
+        assert not scene.made("made.txt")
+        assert "[[say" not in scene.running.text
+        await can_be(scene.link)
+
+
+async def test_two_that_claude_asks_for_are_asked_one_after_the_other(house: House) -> None:
+    async with house.scene("claude") as scene:
+        await scene.running.submit("[[par:touch one.txt|touch two.txt]]")
+        told = await met(scene)
+        for number, name in enumerate(("one.txt", "two.txt"), 1):
+            prompt = await told.prompt(number)
+            assert name in prompt["context"]
+            await told.answer(prompt, "Yes")
+            await told.gone(number)
+        await told.rests(1)
+        assert scene.made("one.txt")
+        assert scene.made("two.txt")
+        assert [ended["success"] for _, ended in told.calls()] == [True, True]
+        await can_be(scene.link)
+
+
+async def test_claudes_question_shows_and_is_answered_at_its_terminal(house: House) -> None:
+    async with house.scene("claude") as scene:
+        await scene.running.submit("[[ask1]]")
+        told = await met(scene)
+        prompt = await told.prompt()
+        assert told.session["waitingFor"] in ("question", "permission")
+        assert prompt["tool"] == "AskUserQuestion"
+        await scene.running.shows("Proceed how")
+        await scene.running.quiet()
+        await scene.running.key("2")
+        await told.gone(limit=FAST)
+        await told.rests(1)
+        [(begun, ended)] = told.calls()
+        assert (begun["tool"], ended["success"]) == ("AskUserQuestion", True)
+        assert len(told.resolved()) == 1
+        await can_be(scene.link)
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+async def test_what_is_killed_while_it_asks_is_offline(house: House, agent: str) -> None:
+    async with house.scene(agent) as scene:
+        await scene.asks("made.txt")
+        told = await met(scene)
+        prompt = await told.prompt()
+        pid = scene.running.pty.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await told.gone(limit=FAST)
+        await told.status("offline", limit=FAST)
+        await told.answer(prompt, "Yes")
+        await asyncio.gather(scene.link.pong(), told.event("post_tool_use", limit=FAST))
+        assert told.session["status"] == "offline"
+        assert len(told.resolved()) == 1
+        assert not scene.made("made.txt")
+        await can_be(scene.link)
