@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 import pytest
 
 from .house import House
@@ -11,6 +14,16 @@ pytestmark = pytest.mark.e2e
 
 FAST = 5.0
 """Seconds within which an interruption shows."""
+
+
+def runs_in(folder: Path, program: str) -> bool:
+    """Whether a program of that name runs in that folder."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "comm").read_text().strip() == program and (entry / "cwd").readlink() == folder:
+                    return True
+    return False
 
 
 def commands(told: Told) -> list[tuple[str, bool]]:
@@ -43,7 +56,7 @@ async def test_a_session_from_its_start_to_its_end(house: House, agent: str) -> 
         since = len(scene.link.frames)
         await scene.running.submit("[[bash:cat missing.txt]]")
         await told.rests(2)
-        assert told.statuses(since) == ["working", "waiting"]
+        assert told.statuses(since) == ["working", "waiting"], told.story()
         [(begun, ended)] = told.calls()
         assert (begun["tool"], ended["success"]) == ("Bash", False)
         assert "No such file" in str(ended["toolResponse"])
@@ -128,7 +141,7 @@ async def test_esc_shows_soon(house: House, agent: str) -> None:
         await told.event("user_prompt_submit", 3)
         await told.until(lambda: told.events("stop")[-1].get("response") == "After it.", "the next turn's end")
         await told.status("waiting")
-        assert told.statuses(since) == ["working", "waiting"]
+        assert told.statuses(since) == ["working", "waiting"], told.story()
         await can_be(scene.link)
 
 
@@ -139,11 +152,11 @@ async def test_esc_ends_a_tool_that_runs(house: House, agent: str) -> None:
         await scene.running.submit(f"[[bash:{command}]]")
         told = await meets(scene.link, agent, scene.cwd)
         await told.event("pre_tool_use")
-        await scene.running.quiet(0.8)
+        await scene.running.until(lambda: runs_in(scene.cwd, "sleep"), "the tool runs")
         await scene.running.key("esc")
         ended = await told.event("post_tool_use", limit=FAST)
         await told.status("idle", "waiting", limit=FAST)
-        assert (ended["success"], ended["toolInput"]["command"]) == (False, command)
+        assert (ended["success"], ended["toolInput"]["command"]) == (False, command), told.story()
         assert "currentTool" not in told.session
         await can_be(scene.link)
 

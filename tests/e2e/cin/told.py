@@ -68,7 +68,10 @@ class Told:
     # Waiting
 
     async def until(self, look: Callable[[], T], what: str, limit: float = LIMIT) -> T:
-        return await self.link.until(look, what, limit)
+        try:
+            return await self.link.until(look, what, limit)
+        except AssertionError:
+            raise AssertionError(f"not within {limit:g} s: {what}\n{self.story()}") from None
 
     async def event(self, kind: str, count: int = 1, limit: float = LIMIT) -> Frame:
         """The event of that type with that number, from 1."""
@@ -106,7 +109,8 @@ class Told:
         await self.link.say({"type": "permission_response", "data": data})
 
     def story(self) -> str:
-        return self.link.story()
+        """What it was told, in a line each."""
+        return "\n".join(_line(frame) for frame in self.link.frames if self.id in _about(frame))
 
     def _extensions(self, kind: str) -> list[Frame]:
         return [frame["data"] for frame in self.link.frames if frame["type"] == kind]
@@ -129,15 +133,30 @@ async def meets(link: Link, agent: str, cwd: Path, *, known: tuple[str, ...] = (
     return told
 
 
+async def history(link: Link) -> list[Frame]:
+    """All the events that the server tells of now."""
+    since = len(link.frames)
+    await link.say({"type": "get_history", "data": {"limit": 1000}})
+    frame = await link.until(
+        lambda: next((it for it in link.frames[since:] if it["type"] == "history"), None), "history", LIMIT
+    )
+    assert frame is not None
+    return list(frame["data"])
+
+
 async def can_be(link: Link) -> None:
     """What the link was told so far breaks no rule of the dialect, and history tells it again."""
-    count = len([frame for frame in link.frames if frame["type"] == "history"])
-    await link.say({"type": "get_history", "data": {"limit": 1000}})
-    await link.until(lambda: len([it for it in link.frames if it["type"] == "history"]) > count, "history")
-    assert problems(link.frames) == [], link.story()
-    [*_, history] = [frame["data"] for frame in link.frames if frame["type"] == "history"]
     told = [frame["data"] for frame in link.frames if frame["type"] == "event"]
-    assert [event for event in told if event not in history] == []
+    everything = await history(link)
+    wrong = problems(link.frames)
+    assert not wrong, "\n".join([*wrong, *(f"{at} {_line(frame)}" for at, frame in enumerate(link.frames))])
+    assert [event for event in told if event not in everything] == []
+
+
+def _about(frame: Frame) -> tuple[Any, ...]:
+    """The ids of the session that a frame is about, if it is about one."""
+    told = frame.get("data")
+    return (told.get("id"), told.get("sessionId")) if isinstance(told, dict) else ()
 
 
 def _sessions(frame: Frame) -> list[Any]:
@@ -145,3 +164,18 @@ def _sessions(frame: Frame) -> list[Any]:
     if frame["type"] == "init":
         return list(frame["data"]["sessions"])
     return [frame["data"]] if frame["type"] in CHANGES else []
+
+
+_WORDS = (
+    *("status", "waitingFor", "currentTool", "type", "tool", "prompt", "message", "success", "response", "reason"),
+    *("source", "agent_id", "decisionId", "options"),
+)
+
+
+def _line(frame: Frame) -> str:
+    told = frame.get("data")
+    if not isinstance(told, dict):
+        return f"{frame['type']}"
+    about = told.get("toolInput", {}).get("command", "")
+    words = [f"{name}={told[name]!s:.60}" for name in _WORDS if name in told and told[name] != "external"]
+    return " ".join([f"{frame['type']}:", *words, str(about)[:60]])
