@@ -17,7 +17,7 @@ from .plan import full, quick
 from .processes import CORES, pin_client, scratch, used_by_others
 from .rows import Row, skipped, table
 
-WORKLOADS = ("throughput", "echo", "stuck", "journal", "startup", "memory", "models", "coworker", "onion")
+WORKLOADS = ("throughput", "echo", "stuck", "journal", "startup", "memory", "models", "coworker", "onion", "events")
 LIBRARIES = ("uvicorn", "websockets", "uvloop", "msgspec", "pyavt")
 
 

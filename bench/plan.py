@@ -50,6 +50,18 @@ class Plan:
     drops: int = 100
     """How often an onion client is cut off while a turn runs."""
 
+    fanned: tuple[int, ...] = (1, 200)
+    """Clients of the bridge that hear each posted event."""
+
+    posted: int = 2_000
+    """Hooks in a burst."""
+
+    pacing: float = 5.0
+    """Seconds of a hundred hooks a second."""
+
+    files: int = 50_000
+    """Of the repository that agents work in."""
+
     short_sessions: int = 7
     """Sessions whose first and twenty-first turns are set side by side."""
 
@@ -93,4 +105,7 @@ def quick(folder: Path, peers: Path | None) -> Plan:
         bursts=2,
         drops=25,
         short_sessions=3,
+        posted=1_000,
+        pacing=2.0,
+        files=10_000,
     )

@@ -11,8 +11,11 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+
+Socket = socket.socket
 
 _RECEIVE = bytearray(4 * 1024 * 1024)
 _VIEW = memoryview(_RECEIVE)
@@ -107,16 +110,26 @@ class Link:
             self.closed = True
 
 
+class Readable(Protocol):
+    """What ``Links`` reads from."""
+
+    socket: Socket
+    closed: bool
+
+    def receive(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Links:
     """Reads from many links until something is true."""
 
-    def __init__(self, links: Iterable[Link] = ()) -> None:
+    def __init__(self, links: Iterable[Readable] = ()) -> None:
         self._selector = selectors.DefaultSelector()
-        self._links: list[Link] = []
+        self._links: list[Readable] = []
         for link in links:
             self.add(link)
 
-    def add(self, link: Link) -> None:
+    def add(self, link: Readable) -> None:
         self._links.append(link)
         self._selector.register(link.socket, selectors.EVENT_READ, link)
 
@@ -136,6 +149,15 @@ class Links:
                 if key.data.closed:
                     self._selector.unregister(key.data.socket)
         return True
+
+    def during(self, seconds: float) -> None:
+        """Read for so long, to the millisecond."""
+        deadline = time.perf_counter() + seconds
+        while (left := deadline - time.perf_counter()) > 0:
+            for key, _ in self._selector.select(left):
+                key.data.receive()
+                if key.data.closed:
+                    self._selector.unregister(key.data.socket)
 
     def settle(self, quiet: float = 0.05, limit: float = 5.0) -> None:
         """Read until nothing has come for ``quiet`` seconds."""
