@@ -55,7 +55,7 @@ class Links:
             if waiting:
                 waiting.append(frame)
                 continue
-            sending = send({"type": "websocket.send", "text": frame})
+            sending: Any = send({"type": "websocket.send", "text": frame})
             try:
                 first = sending.send(None)
             except StopIteration:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.ours import Dragoman
@@ -81,9 +81,7 @@ def _rows(what: str, ours: Tries, bare: Tries, links: int, *, most: bool) -> Ite
             aim = at_least(row.ours, DELIVERIES * (row.ceiling or 0), f"{DELIVERIES:g} x ceiling")
         elif row.what.endswith("p50") and most:
             aim = below(row.ours, DELAY * (row.ceiling or 0), f"{DELAY:g} x ceiling")
-        yield Row(
-            row.what, row.unit, row.ours, row.ceiling, row.beside, aim, "", row.runs, row.ceiling_runs, row.detail
-        )
+        yield replace(row, aim=aim)
 
 
 def _compared(what: str, ours: Tries, other: Tries, beside: str, links: int) -> Iterator[Row]:
