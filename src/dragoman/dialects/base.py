@@ -25,6 +25,10 @@ ROOT = "dragoman.root"
 RAW = "dragoman.raw"
 """Where in an HTTP request's scope its whole path stands as it was sent: bytes, what is escaped in it still so."""
 
+EVERYDAY = "dragoman.everyday"
+"""Set in an HTTP request's scope by who serves it, where such come many times a second: one that went well has no line
+in the log, which would cost more than the request."""
+
 TokenCheck = Callable[[str | None], bool]
 """Whether this is the server's token, in constant time. None is what was said where nothing was said."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from dragoman.dialects.base import RAW, ROOT, Dialect, Refusal
+from dragoman.dialects.base import EVERYDAY, RAW, ROOT, Dialect, Refusal
 from dragoman.hub.errors import HubError
 
 from .guard import refuse, upgrade_of
@@ -137,6 +137,7 @@ class Application:
         below = {**scope, "path": path, "raw_path": path.encode(), ROOT: root, RAW: raw}
         await dialect.http(below, receive, noting)  # type: ignore[arg-type]
         self.traffic.answered(dialect.name, status)
-        level = logging.DEBUG if scope["method"] == "GET" and status < 400 else logging.INFO
+        quiet = status < 400 and (scope["method"] == "GET" or EVERYDAY in below)
+        level = logging.DEBUG if quiet else logging.INFO
         took = (time.monotonic() - began) * 1000
         access.log(level, "%s %s %d %.1f ms", scope["method"], scope["path"], status, took)

@@ -9,7 +9,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from dragoman.dialects.base import BODY
+from dragoman.dialects.base import BODY, EVERYDAY
 from dragoman.hub.errors import NOT_JSON, HubError, LimitReached
 from dragoman.hub.hook_payload import check_hook_payload
 from dragoman.hub.ports import HookPost
@@ -45,6 +45,7 @@ async def _taken(host: Host, scope: Scope, receive: Receive) -> tuple[int, bytes
     if not host.may_post(scope):
         return 401, _problem("unauthorized")
     scope["extensions"][BODY].size = host.settings.body_limit
+    scope[EVERYDAY] = True
     raw = await _body(receive)
     try:
         check_hook_payload(raw, host.registry.limits)
