@@ -93,8 +93,9 @@ class SessionState(msgspec.Struct):
     """When something happened last: not what a program writes, nor what concerns its terminal only."""
     rests: bool = False
     """Whether a turn has ended and nothing was begun since."""
-    rested_at: int = 0
-    """The event by which one ended last: a call from before is none that the agent is at."""
+    calls_since: int = 0
+    """The event by which a turn ended or the newest prompt was given at the agent's own terminal: a call from before is
+    none that the agent is at."""
     hooks: dict[str, int] = {}
     stop_signal: StopSignal | None = None
     grants: list[str] = []
@@ -123,7 +124,7 @@ class SessionState(msgspec.Struct):
     def tool(self) -> str | None:
         """The tool of the newest open call that is the agent's own, and of what it is at."""
         newest = next((call for call in reversed(self.calls.values()) if call.subagent is None), None)
-        return newest.tool if newest is not None and newest.seq > self.rested_at else None
+        return newest.tool if newest is not None and newest.seq > self.calls_since else None
 
     @property
     def asks(self) -> str | None:
@@ -359,6 +360,8 @@ def _resolved(state: SessionState, fact: DecisionResolved, at: int) -> None:  # 
 def _said(state: SessionState, fact: MessageAdded, at: int) -> None:  # noqa: ARG001
     if fact.role == "assistant" and fact.text.strip():
         state.status.last_message = fact.text
+    elif fact.role == "user" and fact.turn is None:
+        state.calls_since = state.seq
 
 
 def _resized(state: SessionState, fact: TerminalResized, at: int) -> None:  # noqa: ARG001
@@ -399,7 +402,7 @@ def _checkpoint_gone(state: SessionState, fact: CheckpointDeleted, at: int) -> N
 
 def _rest(state: SessionState) -> None:
     state.rests = True
-    state.rested_at = state.seq
+    state.calls_since = state.seq
 
 
 def revised(opened: DecisionOpened, fact: DecisionRevised) -> DecisionOpened:

@@ -516,7 +516,7 @@ async def test_codex_by_its_rollout_alone(tmp_path: Path) -> None:
     async with kit(tmp_path) as k:
         for record, status in ((started, "working"), (done, "waiting (prompt)")):
             seen = read_codex_line({"timestamp": "2027-01-15T08:00:00.000Z", **record})
-            await k.intake.observed("codex", CODEX.session, seen, cwd=CODEX.cwd, path="/x/rollout.jsonl", create=True)
+            await k.intake.observed("codex", CODEX.session, seen, cwd=CODEX.cwd, create=True)
             await k.advance(1)
             assert k.status(CODEX.session, "codex") == status
         await k.jump(k.settings.gone_idle + 120, 20)

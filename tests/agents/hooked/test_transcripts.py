@@ -57,7 +57,7 @@ async def test_a_session_is_read_from_where_its_log_ended_when_a_hook_named_it(t
         append(path, said("after"), answered("done"))
         await until(lambda: "log:idle" in heard.states)
     assert texts(heard.facts) == ["after", "done"]
-    assert [(told.agent, told.session, told.path) for told in heard.told] == [("claude", CLAUDE, str(path))] * 2
+    assert [(told.agent, told.session) for told in heard.told] == [("claude", CLAUDE)] * 2
     assert heard.told[0].cwd == "/tmp/project"
 
 

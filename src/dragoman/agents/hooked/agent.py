@@ -7,7 +7,7 @@ evidence, and what nobody tells is found out by time: ``look`` is called again a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Literal
 
@@ -43,6 +43,7 @@ from .permissions import Permissions
 from .presence import Presence
 from .recording import Recording
 from .settings import HookedSettings
+from .turns import Turns
 
 NO_TERMINAL = "External session has no terminal info"
 """Why it takes no prompt; in the words of the bridge that clients know."""
@@ -57,9 +58,6 @@ STOPS = frozenset({"stop", "afteragent", "response"})
 ENDS = frozenset({"sessionend"})
 PROMPTS = frozenset({"userpromptsubmit", "beforeagent"})
 """Hooks by what they tell of, as ``hook_kind`` names them."""
-
-_AT_REST = ("starting", "unknown", "idle")
-"""States in which nobody has told of work."""
 
 
 class HookedAgent:
@@ -79,6 +77,7 @@ class HookedAgent:
         self.recording = Recording(session)
         self.permissions = Permissions(session)
         self.presence = Presence(session.clock, self._process_ended)
+        self._turns = Turns()
         self._prompted_at = 0
         """When the newest prompt was given, in milliseconds since 1970."""
         self._stopped_at = 0
@@ -176,6 +175,7 @@ class HookedAgent:
 
     def _heard(self, told: Told) -> None:
         self._hooked = True
+        self._turns.seen(told.turn)
         self.presence.heard()
         self.presence.seen_above(told.parents)
 
@@ -224,7 +224,8 @@ class HookedAgent:
             return
         words = next((fact.text for fact in seen.facts if isinstance(fact, MessageAdded)), None)
         at = seen.at or self._clock.now()
-        self._stopped("log", at, Origin(source="log", at=seen.at), own=True, words=words)
+        if not self._stopped("log", at, Origin(source="log", at=seen.at), own=True, words=words):
+            self._stops("log", at, own=True, lives=True)  # what was taken for an earlier turn's stop was this one's
 
     def _end_what_is_left(self, seq: int) -> None:
         """Posts from before a stop have come by now: calls that it left open will get no end."""
@@ -271,6 +272,8 @@ class HookedAgent:
         if alive and not self._end_told and self.recording.happened("end", post.source, reason):
             self._end_told = True
             self.recording.record(HookAnswered(hook="end", reason=reason, origin=post.origin()))
+        if told.own:
+            self.permissions.settle("the agent has ended", own=True)
         # whoever can only say so does not end what is seen to live
         if alive and (told.own or not self.presence.known):
             self._gone("exit", own=told.own)
@@ -306,6 +309,8 @@ class HookedAgent:
     def _told(self, seen: Observation, told: Told) -> None:
         post = told.post
         at = post.at or self._clock.now()
+        if told.own:
+            self._settle_calls(seen.facts)
         facts = self.recording.news(self._with_subagent_stop(seen, told))
         given = seen.prompt is not None and bool(facts)
         if told.kind in PROMPTS and not seen.facts and self.recording.happened("prompt", post.source):
@@ -314,14 +319,17 @@ class HookedAgent:
             given = True
         if not facts and not seen.interrupted:
             return
-        lives = self._revived(told.session)
+        lives = self._revived(told.session) and not self._turns.over(told.turn)
         if given:
-            self._prompted(at, own=told.own, lives=lives)
+            self._prompted(at, own=told.own, lives=lives and not self._turns.has_stopped(told.turn))
+        elif self._turns.goes_on(told.turn):
+            self._may_be_late = None
         for fact in facts:
             self._record(fact, at, own=told.own, lives=lives)
         if seen.interrupted:
+            self._turns.stopped(told.turn)
             self._stopped(post.source, at, post.origin(), own=told.own, lives=lives)
-        elif lives and seen.sighting is not None:
+        elif lives and seen.sighting is not None and at >= self._prompted_at:
             self._sees(seen, told)
 
     def _sees(self, seen: Observation, told: Told) -> None:
@@ -352,24 +360,29 @@ class HookedAgent:
         """State first: who is shown a call is to see at work who makes it."""
         aside = fact.origin is not None and fact.origin.subagent is not None
         cause = "hook" if own else "post"
-        if lives and isinstance(fact, ToolCalled) and not aside:
-            self._works(cause, at)
-        elif lives and isinstance(fact, ToolEnded):
-            if self._answered_there(fact, own=own):
-                self._goes_on(f"{cause}:answered")
-            elif not aside:
+        if lives and isinstance(fact, ToolCalled | ToolEnded):
+            if isinstance(fact, ToolEnded):
+                self._settle_call(fact, own=own)
+            if not aside:
                 self._works(cause, at)
         self.recording.record(fact)
 
-    def _answered_there(self, fact: ToolEnded, *, own: bool) -> bool:
+    def _settle_calls(self, facts: Iterable[AnyFact]) -> None:
+        """The agent itself says so, whoever said it before."""
+        for fact in facts:
+            if isinstance(fact, ToolEnded):
+                self._settle_call(fact, own=True)
+
+    def _settle_call(self, fact: ToolEnded, *, own: bool) -> None:
         call = self._session.state.calls.get(fact.call)
         given = fact.input if fact.input is not None or call is None else call.input
-        return self.permissions.settle("its call ended", own=own, call=fact.call, tool=fact.tool, given=given)
+        if self.permissions.settle("its call ended", own=own, call=fact.call, tool=fact.tool, given=given):
+            self._goes_on("hook:answered")
 
     def _prompted(self, at: int, *, own: bool, lives: bool = True) -> None:
         self._prompted_at = at
         self._may_be_late = self._rests_by_log = None
-        if lives:
+        if lives and at >= self._stopped_at:
             self.permissions.settle("a prompt came after it", own=own)
             if not self.permissions.open:
                 self._to("working", "hook:prompt")
@@ -380,18 +393,24 @@ class HookedAgent:
         words = text_of(post.payload, "last_assistant_message", "response", "prompt_response")
         active = post.payload.get("stop_hook_active") is True
         if not self.recording.happened("stop", post.source, words):
+            if told.own and self.permissions.settle("the turn ended", own=True) and not self.permissions.open:
+                self._to("idle", "hook:stop")
             return
-        lives = self._revived(told.session)
+        lives = self._revived(told.session) and not self._turns.over(told.turn)
+        self._turns.stopped(told.turn)
         self.recording.record_all(facts)
         self._stops(post.source, post.at or self._clock.now(), own=told.own, lives=lives)
         self.recording.record(HookAnswered(hook="stop", stop_hook_active=active, origin=post.origin()))
 
     def _stopped(
         self, source: str, at: int, origin: Origin, *, own: bool, words: str | None = None, lives: bool = True
-    ) -> None:
-        if self.recording.happened("stop", source, words):
+    ) -> bool:
+        """Whether that was news."""
+        news = self.recording.happened("stop", source, words)
+        if news:
             self._stops(source, at, own=own, lives=lives)
             self.recording.record(HookAnswered(hook="stop", origin=origin))
+        return news
 
     def _stops(self, source: str, at: int, *, own: bool, lives: bool) -> None:
         """Before it is told: who hears of a stop is to see the session at rest."""
@@ -416,8 +435,8 @@ class HookedAgent:
 
     def _works(self, cause: str, at: int) -> None:
         """It does something now, by a post that may be late: what was done before a stop says nothing of after it."""
-        rests = self._session.state.status.state in _AT_REST
-        if rests and self._may_be_late is None and at >= self._stopped_at:
+        late = self._may_be_late is not None and self._clock.monotonic() - self._may_be_late < self._settings.settles
+        if not self.permissions.open and not late and at >= self._stopped_at:
             self._to("working", f"{cause}:tool")
 
     def _goes_on(self, cause: str) -> None:

@@ -51,7 +51,7 @@ _NOTIFIED = {
 }
 """The same for Codex' ``notify``."""
 
-_OURS = re.compile(r"[0-9a-f-]{36}:\d+\Z")
+_OURS = re.compile(r".*:\d+\Z", re.DOTALL)
 """How the ids look that we give to events: whoever posts has others."""
 
 _SESSION_NAMES = (
@@ -80,6 +80,8 @@ class Told(NamedTuple):
     channel: HookChannel
     post: Post
     parents: tuple[tuple[int, int], ...] = ()
+    turn: str | None = None
+    """The agent's own name for the turn that it is of."""
 
     @property
     def own(self) -> bool:
@@ -119,6 +121,7 @@ def read_form(given: HookPost) -> Told | None:
         given.channel,
         post,
         given.parents if given.channel == "socket" else (),
+        text_of(payload, "prompt_id", "turn_id"),
     )
 
 

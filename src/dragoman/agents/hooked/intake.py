@@ -171,10 +171,13 @@ class Intake:
         told = await self._external(post)
         if told is None:
             return ""
-        _, agent = await self._agent(told, told.cwd)
+        session, agent = await self._agent(told, told.cwd)
         self._name_transcript(told)
         decision = agent.ask(told)
-        return "" if decision is None else await agent.answered(decision)
+        if decision is not None:
+            return await agent.answered(decision)
+        await session.durable(session.head, limit=session.limits.ack_seconds)
+        return ""
 
     async def observed(
         self,

@@ -68,7 +68,7 @@ class Recording:
         source = fact.origin.source if fact.origin is not None else ""
         match fact:
             case Notified():
-                if self.happened(f"notified:{fact.kind}:{fact.message}", source):
+                if self.happened(f"notified:{fact.message}", source):
                     yield fact
             case SubagentStarted():
                 if self.happened(f"subagent started:{fact.subagent}", source):
