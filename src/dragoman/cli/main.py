@@ -106,6 +106,7 @@ def build_parser() -> Parser:
         )
     )
     _skills(commands.add_parser("skills", help="list the skills of a folder, and switch them", allow_abbrev=False))
+    _hooks(commands.add_parser("hooks", help="have agents that you start elsewhere seen here", allow_abbrev=False))
     _talking(commands.add_parser("chat", help="talk with an agent, in this terminal or by lines", allow_abbrev=False))
 
     keys = commands.add_parser("keys", help="show the address of this server's own key", allow_abbrev=False)
@@ -182,6 +183,20 @@ def _skills(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a skill, as list shows it")
     parser.add_argument("--session", metavar="ID", help="whose folder (the newest session in this one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per skill")
+
+
+def _hooks(parser: Parser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("install", "uninstall", "status", "doctor"),
+        default="status",
+        help="put our hooks into the agents' settings; take them out; say how they stand (the default); try each one",
+    )
+    parser.add_argument("agents", nargs="*", metavar="AGENT", help="claude, codex, gemini or all (those that are here)")
+    parser.add_argument("--config", metavar="FILE", help="settings file of the server (TOML)")
+    parser.add_argument("--data", metavar="DIR", help="data folder of the server")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per agent")
 
 
 def _talking(parser: Parser) -> None:

@@ -273,6 +273,18 @@ async def test_a_hook_that_is_ended_is_given_up(path: Path, number: signal.Signa
         await until(lambda: place.taken.given_up)
 
 
+async def test_a_hook_whose_shell_was_ended_is_given_up(path: Path) -> None:
+    async with listening(path) as place:
+        command = (sys.executable, "-I", "-S", post_script.__file__, str(path), "claude", "PermissionRequest")
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", 'echo "{}" | "$@"; true', "sh", *command), stdin=subprocess.DEVNULL
+        )
+        await until(lambda: place.taken.asked)
+        process.kill()
+        await process.wait()
+        await until(lambda: place.taken.given_up)
+
+
 async def test_the_servers_end_is_the_end_of_the_wait(path: Path) -> None:
     async with listening(path) as place:
         hook = asyncio.create_task(ran(await place.run("claude", "PermissionRequest"), b"{}"))

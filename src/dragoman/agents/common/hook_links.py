@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from dragoman.hub.errors import LimitReached
 from dragoman.hub.limits import HubLimits
@@ -26,6 +27,9 @@ READ_AT_ONCE = 256 * 1024
 
 POST_LIMIT = 5.0
 """Seconds in which a post must have come, and in which its answer must be taken."""
+
+PATH_BYTES = 107
+"""Of a unix socket's path (Linux)."""
 
 Serve = Callable[[socket.socket], Awaitable[None]]
 
@@ -112,3 +116,8 @@ async def answer(link: socket.socket, line: bytes) -> None:
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(POST_LIMIT):
             await asyncio.get_running_loop().sock_sendall(link, line)
+
+
+def short_path(path: Path, folder: int) -> str:
+    """A way to a socket that the system takes, however long its path is. ``folder`` is the descriptor of its folder."""
+    return str(path) if len(os.fsencode(path)) <= PATH_BYTES else f"/proc/self/fd/{folder}/{path.name}"

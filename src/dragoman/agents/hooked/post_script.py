@@ -123,14 +123,17 @@ def ancestors(pid: int) -> "list[tuple[int, int]]":
 
 
 def heard(link: socket.socket, waits: bool) -> bytes:
-    """All that the server says until it closes. Empty lines say that it lives."""
+    """All that the server says until it closes; nothing once nobody wants it. Empty lines say that it lives."""
     said = b""
+    parent = os.getppid()
     while True:
         part = link.recv(65536)
         if not part:
             return said
         said = (said + part).lstrip()
         if waits:
+            if os.getppid() != parent:  # the shell that ran us was ended, and we were not told
+                return b""
             signal.setitimer(signal.ITIMER_REAL, QUIET)
             link.settimeout(None)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.agents.common.hook_links import POST_LIMIT, HookLinks, answer, rest_of_post
+from dragoman.agents.common.hook_links import POST_LIMIT, HookLinks, answer, rest_of_post, short_path
 from dragoman.agents.common.hooks import hook_kind
 from dragoman.agents.common.lenient_json import decode_lenient
 from dragoman.hub.errors import NOT_JSON, HubError
@@ -42,9 +42,6 @@ CHECK_EVENT = "DragomanCheck"
 
 CLOSE_BUDGET = 0.3
 """Seconds for posts that are being taken when the server stops."""
-
-PATH_BYTES = 107
-"""Of a unix socket's path (Linux); a longer one is bound by way of its folder's descriptor."""
 
 _WAITS = "permissionrequest"
 
@@ -110,7 +107,7 @@ class UserHooks:
     def _listen(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone_in(self._path.parent) as folder:
-            _clear(self._path, short := _short(self._path, folder))
+            _clear(self._path, short := short_path(self._path, folder))
             self._links.listen(short)
             self._made = _identity(os.lstat(self._path))
 
@@ -212,11 +209,6 @@ def _alone_in(path: Path) -> Iterator[int]:
         yield folder
     finally:
         os.close(folder)
-
-
-def _short(path: Path, folder: int) -> str:
-    """A way to it that the system takes."""
-    return str(path) if len(os.fsencode(path)) <= PATH_BYTES else f"/proc/self/fd/{folder}/{path.name}"
 
 
 def _clear(path: Path, short: str) -> None:
