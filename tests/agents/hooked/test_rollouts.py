@@ -202,6 +202,14 @@ async def test_a_fork_does_not_tell_again_what_it_was_forked_from(tmp_path: Path
     assert texts(heard.facts) == ["new"]
 
 
+async def test_a_fork_that_only_refers_to_the_other_is_told_whole(tmp_path: Path) -> None:
+    heard = Heard()
+    async with watching(heard, tmp_path):
+        refers = {"forked_from_id": "s1", "history_base": {"thread_id": "s1"}}
+        append(rollout(tmp_path), meta("s2", **refers), record("user_message", message="new"))
+        await until(lambda: texts(heard.facts) == ["new"])
+
+
 async def test_a_session_of_long_ago_that_goes_on_is_told_from_there(tmp_path: Path) -> None:
     """Its file lies where it began; nothing in its folder says that it grew."""
     heard, old = Heard(), time.time() - 86400 * 40

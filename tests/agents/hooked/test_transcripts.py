@@ -26,6 +26,7 @@ from .watching import (
     CLAUDE,
     INTERRUPTED,
     PERMITTED,
+    QUICK,
     Heard,
     answered,
     append,
@@ -38,6 +39,7 @@ from .watching import (
     watching,
 )
 
+LONG_AGO = "2026-01-01T00:00:00.000Z"
 NAMED_ONLY = HookedSettings(look=0.01, discover=0.02, watch=())
 
 
@@ -50,7 +52,7 @@ def source(home: Path) -> Transcripts:
 
 async def test_a_session_is_read_from_where_its_log_ended_when_a_hook_named_it(tmp_path: Path) -> None:
     path, heard = transcript(tmp_path), Heard(CLAUDE)
-    append(path, said("before", timestamp="2026-01-01T00:00:00.000Z"))
+    append(path, said("before", timestamp=LONG_AGO))
     async with watching(heard, tmp_path, NAMED_ONLY) as watchers:
         watchers.named("claude", CLAUDE, str(path), "socket")
         await until(lambda: len(watchers._logs) == 1)
@@ -67,9 +69,10 @@ async def test_a_log_that_is_named_before_it_is_there_is_read_whole(tmp_path: Pa
     async with watching(heard, tmp_path, NAMED_ONLY) as watchers:
         watchers.named("claude", CLAUDE, str(path), "socket")
         await until(lambda: len(watchers._logs) == 1)
-        append(path, recorded("claude", "text"))
+        log = now_recorded("claude", "text")
+        append(path, log)
         await until(lambda: texts(heard.facts)[-1:] == ["After the interruption."])
-    expected = [READERS["claude"](json.loads(line)) for line in lines_of(recorded("claude", "text"))]
+    expected = [READERS["claude"](json.loads(line)) for line in lines_of(log)]
     assert heard.facts == [fact for seen in expected for fact in seen.facts]
     assert sum(told.seen.interrupted for told in heard.told) == 1
 
@@ -184,21 +187,33 @@ async def test_what_is_no_transcript_of_a_persons_session_makes_none(tmp_path: P
     assert heard.known == {PERMITTED}
 
 
-async def test_a_branch_of_a_conversation_does_not_tell_it_again(tmp_path: Path) -> None:
-    """The new transcript begins with a copy, and some versions leave the old session's name on it."""
-    heard, before = Heard(), "2026-01-01T00:00:00.000Z"
-    async with watching(heard, tmp_path):
-        append(
-            transcript(tmp_path, PERMITTED),
-            said("marked", PERMITTED, forkedFrom={"sessionId": CLAUDE}),
-            said("old", PERMITTED, timestamp=before),
-            answered("older", CLAUDE),
-            said("new", PERMITTED),
-        )
-        await until(lambda: heard.told)
-        append(transcript(tmp_path, PERMITTED), said("newer", PERMITTED))
+@pytest.mark.parametrize("old", [False, True], ids=["just now", "long ago"])
+@pytest.mark.parametrize("how", ["found", "named"])
+async def test_a_branch_of_a_conversation_does_not_tell_it_again(tmp_path: Path, how: str, old: bool) -> None:
+    """The new transcript begins with a copy, which only its age and its ids tell from what is said now."""
+    heard, stamped = Heard(CLAUDE, PERMITTED), {"timestamp": LONG_AGO} if old else {}
+    one, two = said("one", **stamped), answered("two", **stamped)
+    copies = [
+        line.replace(b'"sessionId": "' + CLAUDE.encode(), b'"sessionId": "' + PERMITTED.encode()) for line in (one, two)
+    ]
+    branch, settings = transcript(tmp_path, PERMITTED), QUICK if how == "found" else NAMED_ONLY
+    if old:
+        append(transcript(tmp_path), one, two)
+        os.utime(transcript(tmp_path), (0, 0))
+    async with watching(heard, tmp_path, settings) as watchers:
+        if not old:
+            watchers.named("claude", CLAUDE, str(transcript(tmp_path)), "socket")
+            await until(lambda: len(watchers._logs) == 1)
+            append(transcript(tmp_path), one, two)
+            await until(lambda: texts(heard.facts) == ["one", "two"])
+        if how == "named":
+            watchers.named("claude", PERMITTED, str(branch), "socket")
+            await until(lambda: str(branch) in {str(followed.path) for followed in watchers._logs})
+        append(branch, *copies, answered("another's"), said("new", PERMITTED))
+        await until(lambda: "new" in texts(heard.facts))
+        append(branch, said("newer", PERMITTED))
         await until(lambda: "newer" in texts(heard.facts))
-    assert texts(heard.facts) == ["new", "newer"]
+    assert texts(heard.facts)[0 if old else 2 :] == ["new", "newer"]
 
 
 async def test_logs_of_before_the_server_are_of_no_session(tmp_path: Path) -> None:

@@ -151,13 +151,13 @@ def transcript(home: Path, session: str = CLAUDE) -> Path:
 def said(text: str, session: str = CLAUDE, **more: Any) -> bytes:
     """A prompt, as Claude Code writes it down."""
     record = {"type": "user", "message": {"content": text}, "sessionId": session, "cwd": "/tmp/project"}
-    return _line(record | {"uuid": f"u-{text}", "timestamp": stamp()} | more)
+    return _line(record | {"uuid": f"{session}-{text}", "timestamp": stamp()} | more)
 
 
 def answered(text: str, session: str = CLAUDE, stop: str | None = "end_turn", **more: Any) -> bytes:
     """Its answer to one."""
     message = {"id": f"m-{text}", "content": [{"type": "text", "text": text}], "stop_reason": stop}
-    record = {"type": "assistant", "message": message, "sessionId": session, "uuid": f"u-{text}"}
+    record = {"type": "assistant", "message": message, "sessionId": session, "uuid": f"{session}-{text}"}
     return _line(record | {"timestamp": stamp()} | more)
 
 

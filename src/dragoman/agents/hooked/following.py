@@ -23,8 +23,8 @@ from .settings import HookedSettings
 LIVELY = 60.0
 """Seconds after a log was seen to grow for which it is looked at often; then as seldom as logs are searched for."""
 
-COPIED = 60_000
-"""Milliseconds before our time: what a new log tells of earlier times was copied into it."""
+COPIED = 5000
+"""Milliseconds before a log was there, or was named: what it tells of earlier times was copied into it."""
 
 MAX_ASIDE = 10_000
 """Logs that are known to be no sessions of a person's."""
@@ -45,8 +45,6 @@ class Following:
         *,
         say: Callable[[str, str], None],
     ) -> None:
-        self.since = 0
-        """When our time began, in milliseconds since 1970."""
         self._sources = sources
         self._watched = watched
         self._settings = settings
@@ -119,7 +117,8 @@ class Following:
             self._say("named", f"a hook of {agent} names a log that is none of its own")
             return
         tail = self._tail(real, from_end=True)
-        followed = Followed(source, session, tail, sure=trusted, create=agent in self._watched)
+        create = agent in self._watched
+        followed = Followed(source, session, tail, sure=trusted, create=create, since=at - COPIED)
         followed.take_since(self._limits, at, lambda start: self._tail(real, start=start))
         self._follow(followed)
 
@@ -139,7 +138,7 @@ class Following:
         tail = partial(self._tail, Path(path))
         follow = partial(Followed, found.source, head.session, create=True, cwd=head.cwd)
         if found.held is None:
-            self._follow(follow(tail(from_end=head.forked), since=self.since - COPIED))
+            self._follow(follow(tail(from_end=head.forked), since=found.since - COPIED))
             return True
         followed = self._follow(follow(tail(held=found.held)))
         if found.state:

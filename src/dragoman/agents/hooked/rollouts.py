@@ -65,7 +65,8 @@ class Rollouts:
         return Head(
             session=session,
             cwd=text_of(about, "cwd"),
-            forked=text_of(about, "forked_from_id") is not None,
+            # newer versions refer to what they go on from, and copy nothing
+            forked=text_of(about, "forked_from_id") is not None and not dict_of(about, "history_base"),
             aside=isinstance(about.get("source"), dict) or about.get("originator") == OURS,
         )
 

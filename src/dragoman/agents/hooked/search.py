@@ -7,6 +7,7 @@ written to now. To be used in one thread.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class Found(msgspec.Struct, frozen=True):
     """A log of a session that runs. ``held`` is how many bytes of it were there before our time; None: it is new.
 
     ``state``: nobody writes to it now, so that what it says of now must be read in it. ``at`` is when it was written to
-    last, in milliseconds since 1970.
+    last, ``since`` when it was not there yet, in milliseconds since 1970.
     """
 
     source: LogSource
@@ -28,6 +29,7 @@ class Found(msgspec.Struct, frozen=True):
     held: int | None
     state: bool
     at: int
+    since: int
 
 
 class LogSearch:
@@ -39,6 +41,9 @@ class LogSearch:
         self._runs_since = int((started - settings.watch_hours * 3600) * 1e9)
         self._seen: dict[str, tuple[int, int]] = {}
         """Logs that are known, with the time of their last change and their size when they were looked at last."""
+        self._new: dict[str, int] = {}
+        """When each of those was not there yet that are new and not taken."""
+        self._looked_at = int(started * 1000)
         self._folders: dict[Path, int] = {}
         self._turn = 0
 
@@ -51,11 +56,13 @@ class LogSearch:
                 for path, changed, size in _logs(source, folder):
                     self._seen[path] = changed, size
                     if changed >= self._runs_since:
-                        found.append(Found(source, Path(path), size, True, changed // 1_000_000))
+                        at = changed // 1_000_000
+                        found.append(Found(source, Path(path), size, state=True, at=at, since=at))
         return found
 
     def again(self) -> list[Found]:
         """Those that are new, or were written to, since they were looked at: each until it is ``taken``."""
+        began = int(time.time() * 1000)
         found: list[Found] = []
         others: list[tuple[LogSource, Path]] = []
         for source in self._sources:
@@ -67,7 +74,9 @@ class LogSearch:
                     continue
                 self._folders[folder] = changed
                 found += self._scan(source, folder)[1]
-        return found + self._in_turn(others)
+        found += self._in_turn(others)
+        self._looked_at = began
+        return found
 
     def taken(self, found: Found) -> None:
         """It need not be told again, until it is written to."""
@@ -76,6 +85,7 @@ class LogSearch:
         except OSError:
             return
         self._seen[str(found.path)] = about.st_mtime_ns, about.st_size
+        self._new.pop(str(found.path), None)
 
     def _in_turn(self, folders: list[tuple[LogSource, Path]]) -> list[Found]:
         """A log that is written to again changes no folder: all are gone through, a few in each search."""
@@ -98,9 +108,9 @@ class LogSearch:
             count += 1
             known = self._seen.get(path)
             if known != (changed, size):
-                found.append(
-                    Found(source, Path(path), None if known is None else known[1], False, changed // 1_000_000)
-                )
+                held = None if known is None else known[1]
+                since = self._new.setdefault(path, self._looked_at) if held is None else self._looked_at
+                found.append(Found(source, Path(path), held, state=False, at=changed // 1_000_000, since=since))
         if found:
             self._folders.pop(folder, None)  # looked at again, until they are taken
         return count, found

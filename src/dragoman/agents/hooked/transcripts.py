@@ -20,6 +20,9 @@ from .log_source import CallNames, Head, LogReader, LogSource, first_records
 _TRANSCRIPT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jsonl")
 """Named after its session. Those of sub-agents have other names."""
 
+MAX_TOLD = 20_000
+"""Ids of records of which is remembered whose they are."""
+
 
 class Transcripts:
     """Implements ``LogSource`` for Claude Code: a folder for each folder that it worked in."""
@@ -34,6 +37,7 @@ class Transcripts:
         )
         self.roots: tuple[Path, ...] = tuple(base / "projects" for base in bases)
         self._limits = limits
+        self._told: dict[str, str] = {}
 
     def folders(self) -> Iterator[Path]:
         for root in self.roots:
@@ -57,26 +61,42 @@ class Transcripts:
         return Head(session=path.stem) if said else None
 
     def reader(self, session: str) -> LogReader:
-        return TranscriptReader(session, read_claude_line)
+        return TranscriptReader(session, read_claude_line, self._told)
 
 
 class TranscriptReader:
-    """Implements ``LogReader``. Records that were copied from another session's transcript are left out."""
+    """Implements ``LogReader``. Records that were copied from another session's transcript are left out.
 
-    def __init__(self, session: str, read: Callable[[dict[str, Any]], Observation]) -> None:
+    A branch of a conversation is a new session whose transcript begins with all of the old one's records, under its own
+    name, but as old as they were and with their ids. ``told`` is whose each id is, for all sessions.
+    """
+
+    def __init__(
+        self, session: str, read: Callable[[dict[str, Any]], Observation], told: dict[str, str] | None = None
+    ) -> None:
         self.cwd: str | None = None
         self._session = session
         self._read = read
         self._calls = CallNames()
+        self._told = told
 
     def read(self, record: dict[str, Any]) -> Observation | None:
-        if record.get("forkedFrom") or (text_of(record, "sessionId") or self._session) != self._session:
+        if (text_of(record, "sessionId") or self._session) != self._session or self._is_copy(record):
             return None
         self.cwd = text_of(record, "cwd") or self.cwd
         seen = self._read(record)
         if not seen.facts:
             return seen
         return msgspec.structs.replace(seen, facts=tuple(self._calls.named(fact) for fact in seen.facts))
+
+    def _is_copy(self, record: dict[str, Any]) -> bool:
+        named = text_of(record, "uuid")
+        if self._told is None or named is None:
+            return False
+        whose = self._told.setdefault(named, self._session)
+        if len(self._told) > MAX_TOLD:
+            del self._told[next(iter(self._told))]
+        return whose != self._session
 
 
 class NamedLogs:

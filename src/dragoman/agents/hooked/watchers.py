@@ -118,9 +118,7 @@ class Watchers:
 
     async def open(self) -> None:
         """Begin: what is written from now on is taken in."""
-        started = time.time()
-        self._search = LogSearch(self._watched, self._settings, started)
-        self._logs.since = int(started * 1000)
+        self._search = LogSearch(self._watched, self._settings, time.time())
         for agent in sorted(set(self._settings.watch) - {source.agent for source in self._watched}):
             log.warning("session logs of %s cannot be watched for (hooked.watch)", agent)
         if not self._watched:
