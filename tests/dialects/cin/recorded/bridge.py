@@ -39,14 +39,17 @@ class Answer:
 
 
 class Bridge(Served):
-    """A server whose person's home is ``home``. ``legacy`` is whether it speaks to the dashboard in use as well."""
+    """A server whose person's home is ``home``. ``legacy`` is whether it speaks to the dashboard in use as well;
+    ``hooked`` are more settings of sessions elsewhere."""
 
-    def __init__(self, folder: Path, *, legacy: bool = True, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, legacy: bool = True, hooked: str = "", env: dict[str, str] | None = None
+    ) -> None:
         self.home = folder / "home"
         self.home.mkdir(parents=True, exist_ok=True)
         self.events_file = folder / "events.jsonl"
         settings = folder / "config.toml"
-        settings.write_text(_settings(self.events_file, legacy=legacy))
+        settings.write_text(_settings(self.events_file, legacy=legacy) + hooked)
         places = ("--data", str(folder / "data"), "--config", str(settings), "--dialect", "cin")
         own = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config")}
         own |= {"CODEX_HOME": str(self.home / ".codex"), "CLAUDE_CONFIG_DIR": str(self.home / ".claude")}

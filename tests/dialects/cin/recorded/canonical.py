@@ -29,6 +29,14 @@ EARLIEST, LATEST = 1_600_000_000_000, 2_200_000_000_000
 
 TIMES = frozenset({"createdAt", "lastActivity", "timestamp", "updatedAt", "modified"})
 
+INSIDE = frozenset(
+    {
+        *("status", "currentTool", "waitingFor", "suggestion"),
+        *("agentSessionId", "claudeSessionId", "codexThreadId"),
+    }
+)
+"""What the program of an internal session makes of it. The recorded one was mute, ours hooks as the real one does."""
+
 CHANGES = ("session:created", "session:updated", "session:status", "session:deleted")
 
 NO_NEWS = frozenset({"lastActivity", "gitStatus"})
@@ -45,6 +53,8 @@ def canonical(steps: Sequence[Step], folders: Mapping[str, str] | None = None) -
     naming = _Naming(given)
     naming.learn(plain)
     plain = [naming.put(one) for one in plain]
+    inside = frozenset(one["id"] for one in sessions_in(plain) if one["type"] == "internal")
+    plain = [_without_programs(one, inside) for one in plain]
     known: dict[str, _Known] = {}
     made: list[Step] = []
     for step, (heard, answer) in zip(steps, plain, strict=True):
@@ -62,7 +72,7 @@ def sessions_in(value: Any) -> Iterator[Frame]:
 
 def is_session(value: Any) -> bool:
     """Whether it is a Session object."""
-    return isinstance(value, dict) and {"id", "name", "type", "agent", "status", "cwd"} <= value.keys()
+    return isinstance(value, dict) and {"id", "name", "type", "agent", "cwd", "createdAt"} <= value.keys()
 
 
 def is_event(value: Any) -> bool:
@@ -96,6 +106,25 @@ def without_git(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_git(one) for key, one in value.items() if key != "gitStatus" or not is_session(value)}
     return [without_git(one) for one in value] if isinstance(value, list) else value
+
+
+def _without_programs(value: Any, inside: frozenset[str]) -> Any:
+    """Without what the programs of internal sessions do by themselves."""
+    if isinstance(value, list):
+        return [_without_programs(one, inside) for one in value if not _is_inside(one, inside)]
+    if not isinstance(value, dict):
+        return value
+    left = INSIDE if is_session(value) and value["id"] in inside else frozenset()
+    own = {key: _without_programs(one, inside) for key, one in value.items() if key not in left}
+    if value.get("type") == "connected" and own["payload"]["sessionId"] != "unknown":
+        own["payload"] = {"sessionId": "<the newest>"}
+    return own
+
+
+def _is_inside(value: Any, inside: frozenset[str]) -> bool:
+    """Whether it is an event of such a session, or tells of one."""
+    event = value.get("data") if isinstance(value, dict) and value.get("type") == "event" else value
+    return is_event(event) and event["sessionId"] in inside
 
 
 class _Known:
@@ -154,7 +183,7 @@ class _Known:
         self._cards[told["id"]] = told
         if "session:created" in kinds:
             return [{**last, "type": "session:created"}]
-        if before is not None and before["status"] == told["status"]:
+        if before is not None and before.get("status") == told.get("status"):
             same = {k: v for k, v in before.items() if k not in NO_NEWS} == {
                 k: v for k, v in told.items() if k not in NO_NEWS
             }

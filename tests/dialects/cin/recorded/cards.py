@@ -12,9 +12,12 @@ from typing import Any
 
 from .canonical import CHANGES
 from .recording import Ask, Close, Frame, Open, Say, Step
-from .rewriting import both, legacy, listening, told
+from .rewriting import both, legacy, listening, new_id, told
 
 BURST = 50
+
+SOME_TIME = 1_795_817_000_001
+"""Stands for when a server heard of something."""
 
 Filter = tuple[frozenset[str], frozenset[str]]
 
@@ -25,6 +28,8 @@ class Cards:
     def __init__(self) -> None:
         self.all: dict[str, Frame] = {}
         self.events: list[Frame] = []
+        self.open: dict[str, str] = {}
+        """Session -> what it asks."""
 
     def external(self, event: Frame) -> Frame:
         """The card of a session that nobody knew before this event."""
@@ -35,8 +40,8 @@ class Cards:
             "agent": event["agent"],
             "status": "working",
             "cwd": event["cwd"],
-            "createdAt": event["timestamp"],
-            "lastActivity": event["timestamp"],
+            "createdAt": SOME_TIME,
+            "lastActivity": SOME_TIME,
         }
         own = event.get("agentSessionId")
         if own is not None:
@@ -54,6 +59,30 @@ class Cards:
         if before is None:
             return [both("session:created", card)]
         return self.changed(before, card)
+
+    def asks(self, event: Frame) -> list[Frame]:
+        """What is to be permitted where the agent runs, as far as a notification tells of it."""
+        if event.get("level") != "permission_prompt":
+            return []
+        before = self.all[event["sessionId"]]
+        card = dict(before)
+        _be(card, "waiting", waitingFor="permission")
+        decision = new_id("decision", event["id"])
+        self.open[card["id"]] = decision
+        about = {"tool": "Unknown", "context": event["message"], "options": []}
+        prompt = {"sessionId": card["id"], **about, "decisionId": decision}
+        told = [both("cin:permission_prompt", prompt), legacy("permission_prompt", prompt)]
+        return [*self.changed(before, card), *told]
+
+    def answered(self, event: Frame) -> list[Frame]:
+        """Whatever was asked is asked no more once the agent goes on."""
+        if event["type"] not in ("stop", "post_tool_use", "user_prompt_submit", "session_end"):
+            return []
+        decision = self.open.pop(event["sessionId"], None)
+        if decision is None:
+            return []
+        resolved = {"sessionId": event["sessionId"], "decisionId": decision}
+        return [both("cin:permission_resolved", resolved), legacy("permission_resolved", resolved)]
 
     def changed(self, before: Frame, card: Frame) -> list[Frame]:
         """The frame of a change, if it is one."""
@@ -107,7 +136,7 @@ def told_by_events(steps: Sequence[Step]) -> list[Step]:
             _subscribe(filters, step.action.who, step.action.message)
         new: list[Frame] = []
         for event in _events(step):
-            new += [*cards.take(event), both("event", event)]
+            new += [*cards.answered(event), *cards.take(event), both("event", event), *cards.asks(event)]
         new += _by_request(cards, step)
         if any(frame["type"] in CHANGES for frame in new):
             new.append(both("sessions", list(cards.all.values())))
@@ -167,7 +196,8 @@ def _by_request(cards: Cards, step: Step) -> list[Frame]:
     if step.action.method == "PATCH" or path.endswith("/restart"):
         return cards.changed(cards.all[session["id"]], dict(session))
     if step.action.method == "DELETE" and path.startswith("/sessions/"):
-        gone = [one for one in cards.all if one in path] if "cleanup" not in path else list(step.answer.body["gone"])
+        phantoms = [one for one, card in cards.all.items() if card["type"] == "external"]
+        gone = phantoms if "cleanup" in path else [one for one in cards.all if one in path]
         return [both("session:deleted", cards.all.pop(one)) for one in gone]
     return []
 

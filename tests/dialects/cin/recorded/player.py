@@ -141,12 +141,14 @@ class Player:
         wanted = Counter(_kind(frame) for frame in frames if frame["type"] not in CHANGES)
         changes = any(frame["type"] in CHANGES for frame in frames)
 
+        listed = [_looks(frame) for frame in frames if frame["type"] == "sessions"]
+
         def there() -> bool:
             came = link.frames[start:]
-            kinds = [frame["type"] for frame in came]
-            changed = max((at for at, kind in enumerate(kinds) if kind in CHANGES), default=-1)
-            listed = "sessions" not in wanted or "sessions" in kinds[changed + 1 :]
-            return listed and (changed >= 0 or not changes) and not wanted - Counter(map(_kind, came))
+            if listed and [_looks(frame) for frame in came if frame["type"] == "sessions"][-1:] != listed[-1:]:
+                return False
+            changed = any(frame["type"] in CHANGES for frame in came)
+            return (changed or not changes) and not wanted - Counter(map(_kind, came))
 
         try:
             await link.until(there, "what is expected", self._limit)
@@ -175,6 +177,11 @@ class Player:
 def got(player: Player) -> list[Step]:
     """What came, in canonical form."""
     return canonical(player.steps, player.folders)
+
+
+def _looks(frame: Frame) -> list[tuple[object, ...]]:
+    """How a list shows its sessions, but for ids and times."""
+    return [tuple(map(card.get, ("name", "type", "status", "currentTool", "waitingFor"))) for card in frame["data"]]
 
 
 def _kind(frame: Frame) -> str:

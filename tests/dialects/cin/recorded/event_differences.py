@@ -1,0 +1,172 @@
+"""Differences in what a hook's post becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from .canonical import sessions_in
+from .recording import Ask, Frame, Happen, Step
+from .rewriting import asks, both, each_event, new_id, posted, told
+
+COMPACT = {"auto": "The context is being shortened (auto)"}
+
+
+def tell_all(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What the hook said, and the originals dropped."""
+
+    def change(step: Step, event: Frame) -> None:
+        payload = posted(step)
+        for field, given in (
+            ("response", payload.get("last_assistant_message")),
+            ("reason", payload.get("reason")),
+            ("level", payload.get("notification_type")),
+            ("agent_id", payload.get("agent_id")),
+            ("status", "completed" if event["type"] == "subagent_stop" else None),
+        ):
+            if given is not None:
+                event[field] = given
+
+    return each_event(steps, change)
+
+
+def own_names_stay(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """An event that came made keeps the agent's own name for its session."""
+
+    def change(step: Step, event: Frame) -> None:
+        payload = posted(step)
+        if "agentSessionId" not in event and payload.get("sessionId"):
+            event["agentSessionId"] = payload["sessionId"]
+        if event.get("agent") == "codex" and "agentSessionId" in event:
+            event["codexThreadId"] = event["agentSessionId"]
+
+    return each_event(steps, change)
+
+
+def whole_events(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What comes by Codex' own way is Codex', and a stop says whether a hook was at work."""
+
+    def change(step: Step, event: Frame) -> None:
+        if "codexThreadId" in event:
+            event["agent"] = "codex"
+        if event["type"] == "stop":
+            event.setdefault("stopHookActive", False)
+
+    return each_event(steps, change)
+
+
+def shortening_is_told(name: str, steps: list[Step]) -> list[Step]:
+    """``PreCompact`` is a notification."""
+    made: list[Step] = []
+    last: Frame = {}
+    for number, step in enumerate(steps):
+        payload = posted(step)
+        for frames in step.heard.values():
+            last = next((told(frame) for frame in frames if frame["type"] == "event"), last)
+        if payload.get("hook_event_name") != "PreCompact" or not last:
+            made.append(step)
+            continue
+        about = {key: last[key] for key in ("agent", "cwd", "agentSessionId", "sessionId") if key in last}
+        event = {
+            **{"id": new_id(name, number), "timestamp": last["timestamp"] + 1, "type": "notification", **about},
+            **{"message": COMPACT[payload["trigger"]], "level": "compact"},
+        }
+        heard = {who: [both("event", event)] for who in _hearers(steps, number)}
+        made.append(replace(step, heard=heard))
+    return made
+
+
+def _hearers(steps: list[Step], number: int) -> list[str]:
+    """Who heard the last event before."""
+    for step in reversed(steps[:number]):
+        found = [who for who, frames in step.heard.items() if any(frame["type"] == "event" for frame in frames)]
+        if found:
+            return found
+    return []
+
+
+def sessions_have_names(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What names no session makes none."""
+    gone: set[str] = set()
+    for step in steps:
+        if asks(step, "POST", "/event") and posted(step) == {"type": "stop"}:
+            gone |= {told(frame)["sessionId"] for frames in step.heard.values() for frame in frames if _is(frame)}
+    return _without(steps, gone)
+
+
+def strangers_post_nothing(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """A page of another origin is not heard."""
+    lost = {
+        told(frame)["id"]
+        for step in steps
+        if isinstance(step.action, Ask) and (step.action.origin or "").startswith("http://evil")
+        for frames in step.heard.values()
+        for frame in frames
+        if _is(frame)
+    }
+    return _without_events(steps, lambda event: event["id"] in lost)
+
+
+def by_their_ids(name: str, steps: list[Step]) -> list[Step]:
+    """An agent is never taken for a session of ours because of its folder, nor is what nobody knows."""
+    ours = {one["id"] for step in steps for one in sessions_in([list(step.heard.values())]) if one["type"] == "internal"}
+
+    def change(_: Step, event: Frame) -> None:
+        if event["sessionId"] in ours:
+            event["sessionId"] = new_id(name, event.get("agentSessionId"))
+        event.pop("terminal", None)
+
+    return each_event(steps, change)
+
+
+def once_each(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What one script appends and posts is one event."""
+    for step in steps:
+        if not isinstance(step.action, Happen):
+            continue
+        for who, frames in step.heard.items():
+            seen: list[Any] = []
+            kept: list[Frame] = []
+            for frame in frames:
+                event = {key: value for key, value in (told(frame) or {}).items() if key not in ("id", "timestamp")} if _is(frame) else None
+                if event is None or event not in seen:
+                    kept.append(frame)
+                seen.append(event)
+            step.heard[who] = kept
+    return steps
+
+
+def _is(frame: Frame) -> bool:
+    return frame["type"] == "event"
+
+
+def _without(steps: list[Step], sessions: set[str]) -> list[Step]:
+    """Without these sessions and all that is told of them."""
+    for step in steps:
+        for frames in step.heard.values():
+            for frame in frames:
+                content = told(frame)
+                if frame["type"] == "init":
+                    content = content["sessions"]
+                if isinstance(content, list):
+                    content[:] = [one for one in content if one.get("id") not in sessions]
+                if "data" in frame and "payload" in frame and frame["type"] == "sessions":
+                    frame["payload"] = frame["data"]
+        body = step.answer.body if step.answer else None
+        if isinstance(body, dict) and "deleted" in body:
+            body["deleted"] -= len(sessions)
+        if isinstance(body, dict) and isinstance(body.get("sessions"), list):
+            body["sessions"] = [one for one in body["sessions"] if one["id"] not in sessions]
+    return _without_events(steps, lambda event: event["sessionId"] in sessions)
+
+
+def _without_events(steps: list[Step], gone: Any) -> list[Step]:
+    for step in steps:
+        for who, frames in step.heard.items():
+            kept = [frame for frame in frames if not (_is(frame) and gone(told(frame)))]
+            for frame in kept:
+                if frame["type"] == "history":
+                    for key in {"data", "payload"} & frame.keys():
+                        frame[key] = [event for event in frame[key] if not gone(event)]
+            step.heard[who] = kept
+    return steps

@@ -1,0 +1,162 @@
+"""Differences in what a socket is told: who may have one, what it begins with, and the answers to what is said on it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from .cards import told_by_events
+from .compare import ANYTHING
+from .recording import Frame, Open, Say, Step
+from .rewriting import both, each_frame, each_session, legacy, told
+
+SEED = frozenset(
+    {
+        *("init", "event", "history", "sessions"),
+        *("session:created", "session:updated", "session:status", "session:deleted"),
+    }
+)
+
+TWINS = frozenset({"text_tiles", "tokens", "permission_prompt", "permission_resolved", "voice_error"})
+
+NOT_JSON = "not JSON: "
+
+
+def refused_before(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """An origin that may not is refused before there is a socket."""
+    return [replace(step, closed=403) if step.closed in (1008, 4003) else step for step in steps]
+
+
+def native_clients(name: str, steps: list[Step]) -> list[Step]:
+    """A client without an origin is one of this machine."""
+    who = "noorigin"
+    made: list[Step] = []
+    open_ = False
+    for step in steps:
+        if isinstance(step.action, Open) and step.action.who == who and step.closed is not None:
+            open_ = True
+            step = replace(step, closed=None, heard={**step.heard, who: _first_burst(steps)})
+        elif open_:
+            step = replace(step, heard={**step.heard, who: list(step.heard.get("https", []))})
+        made.append(step)
+    return made if name.startswith("cin") else steps
+
+
+def _first_burst(steps: list[Step]) -> list[Frame]:
+    found: list[Frame] = json.loads(json.dumps(steps[0].heard["A"]))
+    return found
+
+
+def both_keys(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What the seed says is said under both names."""
+    return each_frame(
+        steps, lambda _step, _who, frame: [both(frame["type"], told(frame))] if frame["type"] in SEED else [frame]
+    )
+
+
+def twins(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What the seed would have in a namespace is said there as well, but for what a link begins with."""
+
+    def change(step: Step, who: str, frame: Frame) -> list[Frame]:
+        burst = isinstance(step.action, Open) and step.action.who == who
+        if frame["type"] not in TWINS or burst:
+            return [frame]
+        return [both(f"cin:{frame['type']}", told(frame)), frame]
+
+    return each_frame(steps, change)
+
+
+def pongs(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """A ping has its pong."""
+    return _replying(steps, lambda message: [{"type": "pong"}] if message == {"type": "ping"} else None, instead=True)
+
+
+def mistakes_are_told(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """What is no message is answered, and nothing ends."""
+
+    def reply(message: Any) -> list[Frame] | None:
+        text = _mistake(message)
+        return None if text is None else [both("cin:error", {"message": text}), legacy("error", {"message": text})]
+
+    return _replying(steps, reply)
+
+
+def _mistake(message: Any) -> str | None:
+    """What is wrong with it, in our server's words as far as they matter."""
+    if isinstance(message, str):
+        try:
+            message = json.loads(message)
+        except ValueError:
+            return NOT_JSON + ANYTHING
+    if isinstance(message, bytes):
+        return None
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        return "a message is an object with a type"
+    if message["type"] == "permission_response":
+        content = message.get("data") or message.get("payload") or {}
+        if not {"sessionId", "response"} <= content.keys():
+            return "sessionId and response must be strings"
+        if not content["response"].isdigit():
+            return "response must be the number of a choice"
+        return "nothing is asked there that this would answer" if len(content["sessionId"]) == 1 else None
+    known = {"ping", "subscribe", "get_history", "voice_start", "voice_stop"}
+    return None if message["type"] in known else f"unknown message type: {message['type']!r}"
+
+
+def history_as_asked(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """The newest of those that were asked for, under either name; nothing for a limit that is none."""
+    for step in steps:
+        for who, frames in step.heard.items():
+            for frame in frames:
+                if frame["type"] == "history" and isinstance(step.action, Say) and step.action.who == who:
+                    asked = step.action.message.get("data") or step.action.message.get("payload") or {}
+                    limit = int(asked.get("limit", 100))
+                    events = [one for one in _all_events(steps, step) if asked.get("sessionId") in (None, one["sessionId"])]
+                    frame.update(both("history", events[-limit:] if limit > 0 else []))
+    return steps
+
+
+def _all_events(steps: list[Step], until: Step) -> list[Frame]:
+    """Those that any one had heard by then."""
+    seen: dict[str, Frame] = {}
+    for step in steps:
+        if step is until:
+            break
+        for frames in step.heard.values():
+            for frame in frames:
+                if frame["type"] == "event":
+                    seen.setdefault(told(frame)["id"], told(frame))
+    return list(seen.values())
+
+
+def session_fields(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """Both names of the agent's own session, and no tmux where there is none."""
+
+    def change(_: int, session: Frame) -> None:
+        own = session.get("claudeSessionId") or session.get("agentSessionId")
+        if own:
+            session |= {"agentSessionId": own, "claudeSessionId": own}
+            session |= {"codexThreadId": own} if session["agent"] == "codex" else {}
+        session.pop("tmuxSession", None)
+        session.pop("terminal", None)
+
+    return each_session(steps, change)
+
+
+def by_events(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """Sessions are told of as what happens changes them."""
+    return told_by_events(steps)
+
+
+def _replying(steps: list[Step], reply: Any, *, instead: bool = False) -> list[Step]:
+    made: list[Step] = []
+    for step in steps:
+        frames = reply(step.action.message) if isinstance(step.action, Say) else None
+        if frames is not None:
+            assert isinstance(step.action, Say)
+            who = step.action.who
+            before = [] if instead else step.heard.get(who, [])
+            step = replace(step, heard={**step.heard, who: [*before, *frames]})
+        made.append(step)
+    return made
