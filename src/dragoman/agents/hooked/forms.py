@@ -24,6 +24,15 @@ AGENT_CHARS = 64
 NOTIFY = "agent-turn-complete"
 """What Codex' ``notify`` calls the end of a turn."""
 
+NOTIFY_EVENTS = {
+    "tool_start": "PreToolUse",
+    "tool_end": "PostToolUse",
+    "response": "Stop",
+    "session_start": "SessionStart",
+    "session_end": "SessionEnd",
+}
+"""What a script for Codex' ``notify`` calls the kinds of ``event_type``, and what they are (spec §4)."""
+
 EVENT_TYPES = frozenset(
     {
         *("pre_tool_use", "post_tool_use", "stop", "subagent_stop", "session_start", "session_end"),
@@ -96,7 +105,9 @@ def read_form(given: HookPost) -> Told | None:
     if event is None or len(event) > HOOK_CHARS:
         return None
     made = _is_made(payload)
-    if event == NOTIFY:
+    if event == "notify":
+        event = NOTIFY_EVENTS.get(text_of(payload, "event_type") or "", "Notification")
+    elif event == NOTIFY:
         payload = _respelt(payload, _NOTIFIED)
     elif made:
         payload = _respelt(payload, _SPELLINGS)
