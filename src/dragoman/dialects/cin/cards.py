@@ -42,7 +42,7 @@ def card(row: SessionRow, git_of: GitOf = lambda _folder: None) -> wire.Session:
         suggestion=_text(row.detail.get("suggestion")),
         auto_accept=_flag(row.detail.get("auto_accept")),
         git_status=None if known is None else git_status(known),
-        waiting_for=_waiting_for(row) if status == "waiting" else None,
+        waiting_for=waiting_for(row),
     )
 
 
@@ -72,6 +72,7 @@ def differs(before: SessionRow, after: SessionRow) -> bool:
         or before.asks != after.asks
         or before.agent != after.agent
         or before.detail != after.detail
+        or waiting_for(before) != waiting_for(after)
     )
 
 
@@ -80,8 +81,11 @@ def _tool(row: SessionRow, status: wire.Status) -> str | None:
     return row.tool if status == "working" or row.asks is not None else None
 
 
-def _waiting_for(row: SessionRow) -> Literal["permission", "question", "prompt"]:
-    if row.asks is None and row.status == "idle":
+def waiting_for(row: SessionRow) -> Literal["permission", "question", "prompt"] | None:
+    """Why it waits; None when it does not."""
+    if status_of(row) != "waiting":
+        return None
+    if row.asks is None and (row.rests or row.status == "idle"):
         return "prompt"
     return "question" if row.asks in ("question", "form") else "permission"
 
