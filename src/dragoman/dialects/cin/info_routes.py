@@ -12,11 +12,12 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dragoman.hub.events import Event, ToolEnded, UsageReported
+from dragoman.hub.events import Event, ToolCalled, ToolEnded, UsageReported
 from dragoman.services.observability.version import running_version
 
 from .calls import Call, ok, plain, resource
 from .host import Host
+from .projection import when
 
 RELEASES = "https://pypi.org/project/dragoman/"
 UPDATE = "pip install --upgrade dragoman"
@@ -39,9 +40,9 @@ class Figures:
         """How often the tools of late were called, how long they took (ms), and what sessions spent."""
         registry, most = call.host.registry, call.host.settings.history_events
         async with self._reading:
-            ended = await registry.newest(call.principal, most, facts=["tool.ended"])
+            calls = await registry.newest(call.principal, 2 * most, facts=["tool.called", "tool.ended"])
             spent = await registry.newest(call.principal, most, facts=["usage.reported"])
-        counts, durations = tools_used(ended)
+        counts, durations = tools_used(calls)
         total = _events(call)
         return plain(
             {"totalEvents": total, "toolCounts": counts, "avgDurations": durations, "tokens": tokens_spent(spent)}
@@ -86,14 +87,22 @@ async def version(_: Call) -> Response:
 
 
 def tools_used(events: list[tuple[str, Event]]) -> tuple[dict[str, int], dict[str, int]]:
-    """By tool: how often, and how long on average where that is known."""
+    """By tool: how often, and how long on average where that is known: by whoever ran it, else from its begin."""
     counts: defaultdict[str, int] = defaultdict(int)
     times: defaultdict[str, list[int]] = defaultdict(list)
-    for _, event in events:
-        assert isinstance(event.fact, ToolEnded)
-        counts[event.fact.tool] += 1
-        if event.fact.duration_ms is not None:
-            times[event.fact.tool].append(event.fact.duration_ms)
+    began: dict[tuple[str, str], int] = {}
+    for session, event in events:
+        fact = event.fact
+        if isinstance(fact, ToolCalled):
+            began[session, fact.call] = when(fact, event)
+            continue
+        assert isinstance(fact, ToolEnded)
+        counts[fact.tool] += 1
+        start = began.pop((session, fact.call), None)
+        if fact.duration_ms is not None:
+            times[fact.tool].append(fact.duration_ms)
+        elif start is not None:
+            times[fact.tool].append(max(0, when(fact, event) - start))
     return dict(counts), {tool: round(sum(all_) / len(all_)) for tool, all_ in times.items()}
 
 

@@ -161,7 +161,7 @@ def _said(story: Story, fact: MessageAdded, event: Event) -> wire.Event | None:
 
 
 def _called(story: Story, fact: ToolCalled, event: Event) -> wire.Event:
-    _keep(story.calls, fact.call, Call(fact.input, _when(fact, event)))
+    _keep(story.calls, fact.call, Call(fact.input, when(fact, event)))
     return wire.PreToolUse(
         **story.about(fact, event),
         tool=fact.tool,
@@ -177,7 +177,7 @@ def _ended(story: Story, fact: ToolEnded, event: Event) -> wire.Event:
     given = fact.input if fact.input is not None or call is None else call.input
     duration = fact.duration_ms
     if duration is None and call is not None:
-        duration = max(0, _when(fact, event) - call.at)
+        duration = max(0, when(fact, event) - call.at)
     response = as_object(fact.output)
     if fact.problem is not None and "error" not in response:
         response = {**response, "error": fact.problem.message}
@@ -258,7 +258,8 @@ def _reset(story: Story, fact: HistoryReset, event: Event) -> None:  # noqa: ARG
     story.text = story.preamble = None
 
 
-def _when(fact: AnyFact, event: Event) -> int:
+def when(fact: AnyFact, event: Event) -> int:
+    """When it happened: by the poster's own clock, where it has one."""
     return event.at if fact.origin is None else fact.origin.at or event.at
 
 
