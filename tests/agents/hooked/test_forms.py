@@ -205,6 +205,53 @@ async def test_a_posters_own_id_comes_once(kind: str, tmp_path: Path) -> None:
         assert told[0]["agentSessionId"] == LIFE.session
 
 
+# Hooks of one agent that tell of the same
+
+
+def notified(life: Life, said: str) -> Payload:
+    """What Codex gives the program that ``notify`` names, at the end of each turn (spec §9.2)."""
+    return {
+        "type": "agent-turn-complete",
+        "thread-id": life.session,
+        "turn-id": life.turn,
+        "cwd": life.cwd,
+        "input-messages": ["make it so"],
+        "last-assistant-message": said,
+    }
+
+
+@pytest.mark.parametrize("order", ["stop first", "notify first", "notify alone"])
+@timed
+async def test_codex_tells_of_a_turns_end_by_hook_and_by_notify(order: str, tmp_path: Path) -> None:
+    async with kit(tmp_path) as k:
+        for turn in ("t1", "t2"):
+            life = Life("codex", LIFE.session, turn=turn)
+            await k.take(life.prompt(f"do {turn}"), "socket", agent="codex")
+            ways = [(life.stop("Done."), "socket"), (notified(life, "Done."), "http")]
+            for payload, channel in {"stop first": ways, "notify first": ways[::-1], "notify alone": ways[1:]}[order]:
+                await k.take(payload, channel, agent="codex")
+            await k.advance(4)
+            assert k.status(LIFE.session, "codex") == "waiting (prompt)"
+        told = await k.events(LIFE.session, "codex")
+        assert kinds(told) == {"user_prompt_submit": 2, "stop": 2}
+        assert [event["response"] for event in told if event["type"] == "stop"] == ["Done.", "Done."]
+
+
+@timed
+async def test_a_batch_tells_again_of_ends_that_were_told(tmp_path: Path) -> None:
+    """And of those that were not: a call that a rule refused has no hook of its own."""
+    async with kit(tmp_path) as k:
+        await k.take_all([LIFE.prompt(), LIFE.before("Bash", "a"), LIFE.before("Bash", "b"), LIFE.after("Bash", "a")])
+        await k.take(LIFE.batch(("Bash", "a"), ("Bash", "b")))
+        told = [(event["type"], event["toolUseId"]) for event in await k.events(LIFE.session) if "toolUseId" in event]
+        assert told == [
+            ("pre_tool_use", "a"),
+            ("pre_tool_use", "b"),
+            ("post_tool_use", "a"),
+            ("post_tool_use", "b"),
+        ]
+
+
 # The agent's own log beside its hooks
 
 

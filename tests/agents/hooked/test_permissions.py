@@ -460,6 +460,29 @@ async def test_our_own_sessions_permission_is_left_to_its_own_hooks(tmp_path: Pa
         assert not k.rows()
 
 
+@timed
+async def test_a_session_that_is_deleted_lets_its_hook_go(tmp_path: Path) -> None:
+    async with kit(tmp_path) as k:
+        await at_work(k, CLAUDE, ("Bash", "t1", GIVEN))
+        asking = await asks(k, CLAUDE)
+        await k._do(k.registry.delete(LOCAL, k.row(CLAUDE.session).session))
+        assert await k.printed(asking) == ""
+
+
+@timed
+async def test_a_closed_intake_takes_and_answers_nothing(tmp_path: Path) -> None:
+    async with kit(tmp_path) as k:
+        await at_work(k, CLAUDE)
+        await k.intake.close()
+        head = k.row(CLAUDE.session).head
+        with pytest.raises((LimitReached, StorageUnavailable)):
+            await k.take(CLAUDE.before("Bash", "t1", GIVEN))
+        asking = k.asking(CLAUDE.permission(), agent="claude")
+        await until(asking.done, "it is refused")
+        assert isinstance(asking.exception(), LimitReached | StorageUnavailable)
+        assert k.row(CLAUDE.session).head == head
+
+
 # The server ends, or the disk
 
 

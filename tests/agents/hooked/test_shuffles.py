@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.hooked.kit import Kit, kit
 from tests.agents.hooked.manual_time import timed
-from tests.agents.hooked.scenario import Scenario, claude, codex, gemini, play, problems, shuffled
+from tests.agents.hooked.scenario import STEP, Scenario, claude, codex, gemini, play, problems, shuffled, when
 
 PARTS = 10
 """In which the shuffles run, so that they may run side by side."""
@@ -106,6 +106,22 @@ async def test_in_order_nothing_is_added_or_lost(agent: str, tmp_path: Path) -> 
             told = await k.events(scenario.life.session, agent)
             assert [event["type"] for event in told] == [one.says for one in scenario.fired]
             assert not await wrong(k, scenario)
+
+
+@pytest.mark.parametrize("timed_posts", [True, False], ids=["socket", "http"])
+@timed
+async def test_calls_last_as_long_as_they_do(timed_posts: bool, tmp_path: Path) -> None:
+    """As the agent says; else by when its hooks ran, or by when their posts came."""
+    async with kit(tmp_path) as k:
+        scenario = claude("x")
+        await play(k, [(scenario.posts(timed=timed_posts), False)])
+        told = await k.events(scenario.life.session)
+        lasted = {event["tool"]: event["duration"] for event in told if event["type"] == "post_tool_use"}
+        step = round(STEP * 1000)
+        inner, bash = [event["duration"] for event in told if event.get("tool") == "Bash" and "duration" in event][::-1]
+        assert (bash, lasted["Grep"], lasted["Task"], inner, lasted["Edit"]) == (3 * step, step, 5 * step, step, 15)
+        if timed_posts:
+            assert [event["timestamp"] for event in told] == [when(place) for place in range(POSTS)]
 
 
 @pytest.mark.parametrize("lost", range(POSTS), ids=lambda lost: claude("x").fired[lost].payload["hook_event_name"])

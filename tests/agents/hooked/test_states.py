@@ -18,6 +18,7 @@ from dragoman.agents.common.logs import read_claude_line, read_codex_line
 from dragoman.agents.common.processes import pid_start
 from dragoman.hub.errors import LimitReached
 from dragoman.hub.events import tag_of
+from dragoman.hub.limits import HubLimits
 from dragoman.hub.permissions import LOCAL
 from tests.agents.hooked.kit import Kit, kinds, kit
 from tests.agents.hooked.manual_time import timed
@@ -237,6 +238,52 @@ async def test_what_is_last_known_grows_only(tmp_path: Path) -> None:
             shown = k.card(CLAUDE.session)["lastActivity"]
             assert shown >= last
             last = shown
+
+
+CLOCKS = {
+    "right": lambda now: now,
+    "a day ahead": lambda now: now + 86_400_000,
+    "a day behind": lambda now: now - 86_400_000,
+    "in seconds": lambda now: now // 1000,
+    "in nanoseconds": lambda now: now * 1_000_000,
+    "none": lambda now: 0,
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("wrong", ["the prompt's", "the stop's", "both"])
+@timed
+async def test_a_scripts_clock_may_be_wrong(clock: str, wrong: str, tmp_path: Path) -> None:
+    """What a post says of when it was is shown; no such word keeps a session at work, or at rest, for ever."""
+    async with kit(tmp_path) as k:
+        for turn, life in enumerate((CLAUDE, SECOND)):
+            for number, (payload, whose) in enumerate(((life.prompt(), "the prompt's"), (life.stop(), "the stop's"))):
+                right = k.clock.now()
+                at = CLOCKS[clock](right) if wrong in (whose, "both") else right
+                await k.take(normalised(payload, "claude", at, f"evt-{turn}-{number}"))
+                await k.advance(10)
+                assert k.status(CLAUDE.session) == ("working", "waiting (prompt)")[number]
+        assert kinds(await k.events(CLAUDE.session)) == {"user_prompt_submit": 2, "stop": 2}
+
+
+@timed
+async def test_those_that_left_memory_come_back(tmp_path: Path) -> None:
+    async with kit(tmp_path, limits=HubLimits(loaded_idle=2)) as k:
+        lives = [Life("claude", f"57a7e500-0000-4000-8000-0000000001{number:02}") for number in range(12)]
+        for life in lives:
+            await k.take_all([life.start(), life.prompt(), life.before("Bash", f"t-{life.session}"), life.end()])
+        await k.advance(10)
+        assert k.registry.loaded < len(lives)
+        for life in lives:
+            again = life.in_turn("turn-2")
+            await k.take_all([again.start("resume"), again.prompt("more")])
+            assert k.status(life.session) == "working"
+            await k.take(again.stop())
+            assert k.status(life.session) == "waiting (prompt)"
+        assert len(k.rows()) == len(lives)
+        for life in lives:
+            found = kinds(await k.events(life.session))
+            assert (found["user_prompt_submit"], found["session_start"], found["stop"]) == (2, 2, 1)
 
 
 # Time
