@@ -77,10 +77,11 @@ class House(Bridge):
         if agent not in self._agents:
             try:
                 # the folder above all projects is trusted
-                self._agents[agent] = make_home(agent, self.home, self.places, self._model.port)
+                ready = make_home(agent, self.home, self.places, self._model.port)
             except clis.Unavailable as missing:
                 pytest.skip(str(missing))
             self.hooks("install", agent)
+            self._agents[agent] = ready
         cwd.mkdir(parents=True, exist_ok=True)
         return replace(self._agents[agent], cwd=cwd)
 
