@@ -170,9 +170,7 @@ class Fanout:
         self.process = process
         self._count = links
         self.heard = Heard()
-        self._posters = [
-            Poster(port, place.post, agent, session=f"{name}-{agent}", cwd=place.cwd) for agent in range(POSTERS)
-        ]
+        self._posters = [Poster(port, place.post, agent, session=name, cwd=place.cwd) for agent in range(POSTERS)]
         self._links = Links(Listener(port, place.path, self.heard).link for _ in range(links))
         for poster in self._posters:
             self._links.add(poster)
