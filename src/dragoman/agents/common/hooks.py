@@ -6,6 +6,7 @@ waits: sub-agents go on in the background after the turn that started them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -42,6 +43,8 @@ def read_post(post: Post) -> Observation:
     """The same of a post that is at hand already."""
     return _READERS.get(hook_kind(post.event), _other)(post)
 
+
+_EXIT_CODE = re.compile(r"^Exit Code: ([1-9]\d*)$", re.MULTILINE)
 
 HOOK_CHARS = 64
 """Length of a hook's name; a longer one is none."""
@@ -157,6 +160,8 @@ def _ended(post: Post, call: dict[str, Any], *, only: bool = True) -> ToolEnded:
     about = response if isinstance(response, dict) else {}
     error = _error_text(call.get("error")) or _error_text(about.get("error"))
     interrupted = call.get("is_interrupt") is True or about.get("interrupted") is True
+    if error is None and post.agent == "gemini":
+        error = _exit_code(about)
     failed = error is not None or "failure" in post.event.lower()
     return ToolEnded(
         call=text_of(call, "tool_use_id", "call_id") or "",
@@ -168,6 +173,12 @@ def _ended(post: Post, call: dict[str, Any], *, only: bool = True) -> ToolEnded:
         duration_ms=count_of(call, "duration_ms"),
         origin=post.origin(only=only),
     )
+
+
+def _exit_code(response: dict[str, Any]) -> str | None:
+    """Gemini says of a command that failed only to its model how it ended."""
+    code = _EXIT_CODE.search(joined_text(response.get("llmContent")))
+    return None if code is None else f"exit code {code[1]}"
 
 
 def _error_text(error: Json) -> str | None:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Literal
 
+import msgspec
+
 from dragoman.agents.common.fields import text_of
 from dragoman.agents.common.hooks import read_post
 from dragoman.agents.common.observation import Observation
@@ -41,7 +43,7 @@ from dragoman.hub.turns import TurnContext
 from .forms import Told
 from .permissions import Permissions
 from .presence import Presence
-from .recording import Recording
+from .recording import Recording, key_of
 from .settings import HookedSettings
 from .turns import Turns
 
@@ -50,6 +52,14 @@ NO_TERMINAL = "External session has no terminal info"
 
 LOG_ALONE = 1.5
 """Seconds after which a log's word that the agent rests is believed although no hook has said so."""
+
+CLOCK_SKEW = 60_000
+"""Milliseconds by which a poster's clock may differ from ours and still say what came first."""
+
+INTERRUPTED = "interrupted"
+"""Why a turn stopped that a person broke off."""
+
+SAID_NO = "a person said no"
 
 State = Literal["working", "idle", "prompt"]
 
@@ -119,15 +129,17 @@ class HookedAgent:
         if not self._revived(agent_session, by_log=True):
             self.recording.record_all(facts)
             return
-        at = seen.at or self._clock.now()
+        at = self._moment(seen.at)
         if seen.prompt is not None and facts:
             self._prompted(at, own=True)
         for fact in facts:
+            if isinstance(fact, HookAnswered) and fact.hook == "stop":
+                self._stops("log", at, own=True, lives=True)
             self._record(fact, at, own=True)
         if seen.at is not None and at < max(self._prompted_at, self._stopped_at):
             return
         if seen.interrupted:
-            self._stopped("log", at, Origin(source="log", at=seen.at), own=True)
+            self._stopped(at, Origin(source="log", at=seen.at), own=True, reason=INTERRUPTED)
         elif seen.sighting is not None and seen.sighting.state == "idle":
             self._rests_by_log = self._clock.monotonic(), seen
             if not self._hooked:
@@ -223,8 +235,8 @@ class HookedAgent:
         if self._session.state.status.state not in ("working", "starting", "unknown"):
             return
         words = next((fact.text for fact in seen.facts if isinstance(fact, MessageAdded)), None)
-        at = seen.at or self._clock.now()
-        if not self._stopped("log", at, Origin(source="log", at=seen.at), own=True, words=words):
+        at = self._moment(seen.at)
+        if not self._stopped(at, Origin(source="log", at=seen.at), own=True, words=words):
             self._stops("log", at, own=True, lives=True)  # what was taken for an earlier turn's stop was this one's
 
     def _end_what_is_left(self, seq: int) -> None:
@@ -237,7 +249,7 @@ class HookedAgent:
 
     def _unended(self, call: OpenCall) -> ToolEnded:
         denied = self.permissions.denied(call.call)
-        why = "a person said no" if denied else "its end was never told"
+        why = SAID_NO if denied else "its end was never told"
         return ToolEnded(
             call=call.call,
             tool=call.tool,
@@ -251,10 +263,10 @@ class HookedAgent:
     def _started(self, told: Told) -> None:
         post = told.post
         source = text_of(post.payload, "source") or "unknown"
-        if self.recording.happened(f"start:{source}", post.source):
+        fact = HookAnswered(hook="start", source=source, agent_session=told.session, origin=post.origin())
+        if self.recording.news((fact,)):
             if self._session.state.executor is None:
                 self._begin(told.session)
-            fact = HookAnswered(hook="start", source=source, agent_session=told.session, origin=post.origin())
             self.recording.record(fact)
 
     def _begin(self, agent_session: str) -> None:
@@ -268,10 +280,10 @@ class HookedAgent:
     def _ended(self, told: Told) -> None:
         """An end is told once, by whoever is first: the hook, or the process."""
         post, alive = told.post, self._session.state.executor is not None
-        reason = text_of(post.payload, "reason")
-        if alive and not self._end_told and self.recording.happened("end", post.source, reason):
+        fact = HookAnswered(hook="end", reason=text_of(post.payload, "reason"), origin=post.origin())
+        if alive and not self._end_told and self.recording.news((fact,)):
             self._end_told = True
-            self.recording.record(HookAnswered(hook="end", reason=reason, origin=post.origin()))
+            self.recording.record(fact)
         if told.own:
             self.permissions.settle("the agent has ended", own=True)
         # whoever can only say so does not end what is seen to live
@@ -308,12 +320,13 @@ class HookedAgent:
 
     def _told(self, seen: Observation, told: Told) -> None:
         post = told.post
-        at = post.at or self._clock.now()
+        at = self._moment(post.at)
         if told.own:
             self._settle_calls(seen.facts)
         facts = self.recording.news(self._with_subagent_stop(seen, told))
         given = seen.prompt is not None and bool(facts)
-        if told.kind in PROMPTS and not seen.facts and self.recording.happened("prompt", post.source):
+        bare = told.kind in PROMPTS and not seen.facts and post.subagent is None
+        if bare and self.recording.happened("prompt", post.source):
             # only that a prompt was given is told
             facts = [MessageAdded(message=self._session.ids(), role="user", text="", origin=post.origin())]
             given = True
@@ -328,7 +341,7 @@ class HookedAgent:
             self._record(fact, at, own=told.own, lives=lives)
         if seen.interrupted:
             self._turns.stopped(told.turn)
-            self._stopped(post.source, at, post.origin(), own=told.own, lives=lives)
+            self._stopped(at, post.origin(), own=told.own, lives=lives, reason=INTERRUPTED)
         elif lives and seen.sighting is not None and at >= self._prompted_at:
             self._sees(seen, told)
 
@@ -360,6 +373,8 @@ class HookedAgent:
         """State first: who is shown a call is to see at work who makes it."""
         aside = fact.origin is not None and fact.origin.subagent is not None
         cause = "hook" if own else "post"
+        if isinstance(fact, ToolEnded) and self.permissions.denied(fact.call):
+            fact = msgspec.structs.replace(fact, status="denied", problem=Problem(code="denied", message=SAID_NO))
         if lives and isinstance(fact, ToolCalled | ToolEnded):
             if isinstance(fact, ToolEnded):
                 self._settle_call(fact, own=own)
@@ -392,24 +407,33 @@ class HookedAgent:
         facts = self.recording.news(seen.facts)
         words = text_of(post.payload, "last_assistant_message", "response", "prompt_response")
         active = post.payload.get("stop_hook_active") is True
-        if not self.recording.happened("stop", post.source, words):
+        fact = HookAnswered(hook="stop", stop_hook_active=active, origin=post.origin())
+        if not self.recording.happened(*key_of(fact, words)):
             if told.own and self.permissions.settle("the turn ended", own=True) and not self.permissions.open:
                 self._to("idle", "hook:stop")
             return
         lives = self._revived(told.session) and not self._turns.over(told.turn)
         self._turns.stopped(told.turn)
         self.recording.record_all(facts)
-        self._stops(post.source, post.at or self._clock.now(), own=told.own, lives=lives)
-        self.recording.record(HookAnswered(hook="stop", stop_hook_active=active, origin=post.origin()))
+        self._stops(post.source, self._moment(post.at), own=told.own, lives=lives)
+        self.recording.record(fact)
 
     def _stopped(
-        self, source: str, at: int, origin: Origin, *, own: bool, words: str | None = None, lives: bool = True
+        self,
+        at: int,
+        origin: Origin,
+        *,
+        own: bool,
+        words: str | None = None,
+        lives: bool = True,
+        reason: str | None = None,
     ) -> bool:
-        """Whether that was news."""
-        news = self.recording.happened("stop", source, words)
+        """It came to rest, though no hook says so; whether that was news. An interruption has its ``reason``."""
+        fact = HookAnswered(hook="stop", reason=reason, origin=origin)
+        news = self.recording.happened(*key_of(fact, words))
         if news:
-            self._stops(source, at, own=own, lives=lives)
-            self.recording.record(HookAnswered(hook="stop", origin=origin))
+            self._stops(origin.source, at, own=own, lives=lives)
+            self.recording.record(fact)
         return news
 
     def _stops(self, source: str, at: int, *, own: bool, lives: bool) -> None:
@@ -430,7 +454,7 @@ class HookedAgent:
         post, error = told.post, seen.sighting.error if seen.sighting is not None else None
         message = error or "the turn failed"
         if self.recording.happened(f"failed:{message}", post.source):
-            self._stops(post.source, post.at or self._clock.now(), own=told.own, lives=self._revived(told.session))
+            self._stops(post.source, self._moment(post.at), own=told.own, lives=self._revived(told.session))
             self.recording.record(Notified(message=message, level="error", kind="StopFailure", origin=post.origin()))
 
     def _works(self, cause: str, at: int) -> None:
@@ -438,6 +462,11 @@ class HookedAgent:
         late = self._may_be_late is not None and self._clock.monotonic() - self._may_be_late < self._settings.settles
         if not self.permissions.open and not late and at >= self._stopped_at:
             self._to("working", f"{cause}:tool")
+
+    def _moment(self, at: int | None) -> int:
+        """When it happened, in milliseconds since 1970. A clock that is far off is not believed."""
+        now = self._clock.now()
+        return min(at, now) if at is not None and abs(now - at) < CLOCK_SKEW else now
 
     def _goes_on(self, cause: str) -> None:
         """Something was answered."""

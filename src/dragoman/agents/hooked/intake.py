@@ -40,6 +40,9 @@ UNHEARD = 1.0
 
 ASK_AGAIN = 0.05
 
+LOG_FIRST = 0.3
+"""Seconds for which a hook that does not say how its call ended waits until the agent's log has said so."""
+
 MAX_NAMED = 10_000
 """Session logs whose names were handed on; beyond, all of them are once more."""
 
@@ -68,6 +71,8 @@ class Intake:
         self._settings = settings or factory.settings
         self._clock = clock or registry.clock
         self.transcript_named = transcript_named
+        self.hurry_logs: Callable[[], None] | None = None
+        """Called when somebody waits for what session logs say: they are to be looked at now."""
         self._sessions: dict[Key, str] = {}
         self._agents: dict[str, tuple[Session, HookedAgent]] = {}
         """Those in memory that live, or have something open."""
@@ -159,6 +164,8 @@ class Intake:
             raise LimitReached(f"{self._waiting} posts wait for the disk (posts_waiting)")
         self._waiting += 1
         try:
+            if told.agent == "codex" and told.own and told.kind == "posttooluse":
+                await self._let_log_tell_first(told)
             taken = self._accept(told) or await self._take_slowly(told)
             if taken is not None:
                 session, seq = taken
@@ -200,6 +207,17 @@ class Intake:
             _, hooked = await self._open(key, cwd)
             hooked.observe(observation, agent_session)
         return True
+
+    async def _let_log_tell_first(self, told: Told) -> None:
+        """Codex' hook of a call's end does not say whether it went well. Its log does, and was written before."""
+        known = self._agents.get(self._sessions.get((told.agent, told.session), ""))
+        if known is None or self.hurry_logs is None:
+            return
+        session, loop = known[0], asyncio.get_running_loop()
+        until = loop.time() + LOG_FIRST
+        self.hurry_logs()
+        while told.post.call in session.state.calls and loop.time() < until:  # noqa: ASYNC110  a log wakes nobody
+            await asyncio.sleep(LOG_FIRST / 20)
 
     # Whose it is
 
@@ -284,7 +302,7 @@ class Intake:
         self._gone.pop(session.id, None)
         agent = _agent_of(session)
         if name is not None:
-            await agent.recording.read_back()
+            await agent.recording.read_back()  # else there is nothing yet
         known = self._agents[session.id] = session, agent
         return known
 
@@ -310,8 +328,8 @@ class Intake:
 
     def _name_transcript(self, told: Told) -> None:
         path = text_of(told.post.payload, "transcript_path")
-        if path is None or self.transcript_named is None:
-            return
+        if path is None or self.transcript_named is None or told.post.subagent is not None:
+            return  # a sub-agent's may be a log of its own
         name = self._sessions.get((told.agent, told.session))
         if name is not None and (name, path, told.channel) not in self._transcripts:
             if len(self._transcripts) > MAX_NAMED:

@@ -118,12 +118,15 @@ class Permissions:
         return call
 
     def _call(self, tool: str | None, given: Json) -> str | None:
-        """The newest open call with that input: a hook that asks does not say which it asks for."""
+        """The call that is meant, as a hook that asks does not say so: the newest open one with that input. Codex adds
+        to the input, and has another tool than the call where a patch is run by a shell: there it is the newest."""
         asked = {opened.call for opened in self._session.state.decisions.values()}
-        for call in reversed(self._session.state.calls.values()):
-            if call.tool == tool and call.input == given and call.call not in asked:
+        calls = [call for call in self._session.state.calls.values() if call.call not in asked]
+        for call in reversed(calls):
+            if call.tool == tool and call.input == given:
                 return call.call
-        return None
+        codex = self._session.state.agent == "codex"
+        return calls[-1].call if codex and calls else None
 
     # What became of it
 

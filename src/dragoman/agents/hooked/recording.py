@@ -12,6 +12,7 @@ from dragoman.hub.events import (
     AnyFact,
     Event,
     HistoryReset,
+    HookAnswered,
     Json,
     Notified,
     Origin,
@@ -23,6 +24,9 @@ from dragoman.hub.session import Session
 from dragoman.hub.standing import OpenCall
 
 from .occurrences import Occurrences
+
+READ_BACK = 500
+"""Events that are read again after a restart."""
 
 SEEN_IDS = 1000
 """Ids of posted events that are remembered: the same id twice is one event."""
@@ -37,15 +41,23 @@ class Recording:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._ledger = Ledger(session.ids)
-        self._ledger.admit(_call_of(call) for call in session.state.calls.values())
         self._occurrences = Occurrences()
         self._ids: dict[str, None] = {}
 
     async def read_back(self) -> None:
-        """Know the ids of what was recorded before."""
-        for event in await self._session.read_back(None, SEEN_IDS):
-            if event.fact.origin is not None and event.fact.origin.id is not None:
-                self.first(event.fact.origin.id)
+        """Know what was recorded before: some of it may be told again, in the agent's log say."""
+        events = await self._session.read_back(None, READ_BACK)
+        first = events[0].seq if events else 0
+        older = (call for call in self._session.state.calls.values() if call.seq < first)
+        self._ledger.admit(_call_of(call) for call in older)
+        for event in events:
+            fact = event.fact
+            if fact.origin is not None and fact.origin.id is not None:
+                self.first(fact.origin.id)
+            if isinstance(fact, HookAnswered):
+                self.happened(*key_of(fact))
+            else:
+                self.news((fact,))
 
     def first(self, event: str) -> bool:
         """Whether an event of this id, its poster's own, has not come before."""
@@ -79,6 +91,9 @@ class Recording:
                     yield msgspec.structs.replace(fact, subagent=named)
             case HistoryReset():
                 return  # what begins anew is another session
+            case HookAnswered():
+                if self.happened(*key_of(fact)):
+                    yield fact
             case _:
                 yield from self._ledger.admit((fact,))
 
@@ -92,6 +107,20 @@ class Recording:
             return self._session.record(fact, settling=settling)
         except InvalidRequest:
             return self._session.record(_storable(fact), settling=settling)
+
+
+def key_of(fact: HookAnswered, words: str | None = None) -> tuple[str, str, str | None]:
+    """By what a start, a stop or an end is known: its kind, who tells of it, and what tells it from others."""
+    source = fact.origin.source if fact.origin is not None else ""
+    match fact.hook:
+        case "start":
+            return "start", source, fact.source if fact.source != "unknown" else None
+        case "end":
+            return "end", source, fact.reason
+        case _ if fact.reason is not None:
+            return fact.reason, source, None
+        case _:
+            return "stop", source, words
 
 
 def _storable(fact: AnyFact) -> AnyFact:

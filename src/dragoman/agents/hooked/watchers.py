@@ -147,6 +147,10 @@ class Watchers:
         self._named.append((agent, agent_session, path, channel, time.time_ns() // 1_000_000))
         self._wake.set()
 
+    def hurry(self) -> None:
+        """Look at once: somebody waits for what a log says."""
+        self._wake.set()
+
     def _open_files(self) -> None:
         if self._events is not None:
             self._events.open()

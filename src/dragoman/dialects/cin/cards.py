@@ -69,7 +69,6 @@ def differs(before: SessionRow, after: SessionRow) -> bool:
         or before.cwd != after.cwd
         or _tool(before, status_of(before)) != _tool(after, status_of(after))
         or before.agent_session != after.agent_session
-        or before.asks != after.asks
         or before.agent != after.agent
         or before.detail != after.detail
         or waiting_for(before) != waiting_for(after)
