@@ -97,9 +97,11 @@ class Calls:
         if call.tool != fact.tool:
             return False
         if call.begin_due and not fact.call:
-            # told late, or that of another call whose end is yet to come: only clocks can say
+            # told late, or that of another call whose end is yet to come: clocks say which, else it is the first, since
+            # another call that is taken for it is told with its end, and one that is none would never end
             at = _moment(fact)
-            return call.input == fact.input and None not in (at, call.ended_at) and at <= call.ended_at  # type: ignore[operator]
+            late = at is None or call.ended_at is None or at <= call.ended_at
+            return call.input == fact.input and late
         if source in call.begun_by:
             return False
         # a begin without a name comes before its end, so it never means a call that is over
