@@ -15,7 +15,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from dragoman.agents.hooked.factory import HookedFactory
-from dragoman.agents.hooked.intake import Intake
+from dragoman.agents.hooked.hearing import Hearing
 from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.providers import keys
 from dragoman.agents.native.providers.directory import ProviderDirectory
@@ -89,7 +89,7 @@ class Server:
         self._others: list[Listener] = []
         self._terminals: TerminalFactory | None = None
         self._native: NativeFactory | None = None
-        self._intake: Intake | None = None
+        self._hearing: Hearing | None = None
         self._providers: ProviderDirectory | None = None
         self._around: Surroundings | None = None
         self._trust: Trust | None = None
@@ -192,9 +192,9 @@ class Server:
             taps=[self._telemetry],
             artifacts=around.artifacts,
         )
-        self._intake = Intake(self._registry, hooked, settings.hooked)
         await self._registry.open()
-        await self._intake.open()
+        self._hearing = Hearing(self._registry, hooked, self._folder.path, listens=not self._only_session)
+        await self._hearing.open()
         around.start()
 
     async def _trusted(self) -> Trust:
@@ -306,13 +306,13 @@ class Server:
         )
 
     def _cin(self, check: TokenCheck | None) -> CinDialect:
-        assert self._intake is not None
+        assert self._hearing is not None
         return CinDialect(
             self.registry,
             token=check,
             settings=self.settings.dialects.cin,
             git=self.settings.git,
-            intake=self._intake,
+            intake=self._hearing.intake,
             folder=self.workplace,
             state=self._folder.path / "cin",
             private=self._private(),
@@ -347,8 +347,8 @@ class Server:
         assert self._application is not None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.settings.server.stop_budget
-        if self._intake is not None:
-            await self._intake.close()
+        if self._hearing is not None:
+            await self._hearing.close()
         await self.end_sessions()
         budget = QUICK_BUDGET if self.hurried.is_set() else self.settings.server.stop_budget
         for dialect in self._dialects:
