@@ -193,7 +193,12 @@ def _hooks(parser: Parser) -> None:
         default="status",
         help="put our hooks into the agents' settings; take them out; say how they stand (the default); try each one",
     )
-    parser.add_argument("agents", nargs="*", metavar="AGENT", help="claude, codex, gemini or all; without one, install means those that are here")
+    parser.add_argument(
+        "agents",
+        nargs="*",
+        metavar="AGENT",
+        help="claude, codex, gemini or all; without one, install means those that are here",
+    )
     parser.add_argument("--config", metavar="FILE", help="settings file of the server (TOML)")
     parser.add_argument("--data", metavar="DIR", help="data folder of the server")
     parser.add_argument("--json", action="store_true", help="print one JSON object per agent")

@@ -34,8 +34,8 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600, folders: int = 0
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
-                if found is not None and (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(fd, found.st_uid, found.st_gid)
+                if found is not None:
+                    _give(fd, found)
                 os.fchmod(fd, mode if found is None else stat.S_IMODE(found.st_mode))
                 file.flush()
                 os.fsync(fd)
@@ -45,6 +45,15 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600, folders: int = 0
             raise
     except OSError as problem:
         raise CannotInstall(f"{real} cannot be written: {problem.strerror or problem}") from problem
+
+
+def _give(fd: int, found: os.stat_result) -> None:
+    """To whom the file belongs. Raises ``PermissionError`` where that is another user, and we may not."""
+    try:
+        os.fchown(fd, found.st_uid, found.st_gid)
+    except PermissionError:
+        if found.st_uid != os.geteuid():
+            raise  # it would become ours; a group that we are not in is no reason
 
 
 def _found(real: Path) -> os.stat_result | None:
