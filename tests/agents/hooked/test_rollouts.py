@@ -68,20 +68,22 @@ def test_a_recorded_session_is_told_like_its_hooks_would(name: str) -> None:
     assert all((fact.tool, fact.input) == (calls[fact.call].tool, calls[fact.call].input) for fact in ends)
     assert {call.tool for call in calls.values()} <= {"Bash", "Edit", "Write", "update_plan", "request_user_input"}
     begun = sum(json.loads(line)["payload"].get("type") == "task_started" for line in lines_of(log))
-    stops = sum(isinstance(fact, HookAnswered) and fact.hook == "stop" for fact in facts)
-    assert stops + sum(one.interrupted for one in seen) == begun
+    ends_of_turns = [one for one in seen if one.sighting is not None and one.sighting.state in ("idle", "error")]
+    assert len(ends_of_turns) == begun
+    assert not any(isinstance(fact, HookAnswered) and fact.hook == "stop" for fact in facts)
     started = [fact.agent_session for fact in facts if isinstance(fact, HookAnswered) and fact.hook == "start"]
     assert started == [session]
     assert any(isinstance(fact, UsageReported) for fact in facts) or name == "error"
 
 
-def test_the_last_words_of_a_turn_are_told_once_and_before_its_stop() -> None:
+def test_the_last_words_of_a_turn_are_told_once() -> None:
     said = record("message", "response_item", role="assistant", content=[{"type": "output_text", "text": "All done."}])
     over = record("task_complete", last_agent_message="All done.")
     for log in (meta() + said + over, meta() + over):
-        facts = [fact for one in read(log, "s1") for fact in one.facts]
-        assert texts(facts) == ["All done."]
-        assert isinstance(facts[-1], HookAnswered)
+        seen = read(log, "s1")
+        assert texts(fact for one in seen for fact in one.facts) == ["All done."]
+        assert seen[-1].sighting is not None
+        assert seen[-1].sighting.state == "idle"
 
 
 def test_the_same_last_words_of_two_turns_are_two() -> None:
@@ -150,7 +152,7 @@ async def test_a_new_session_is_told_from_its_beginning(tmp_path: Path) -> None:
     heard = Heard()
     async with watching(heard, tmp_path):
         append(rollout(tmp_path), now_recorded("codex", "text"))
-        await until(lambda: len([fact for fact in heard.of(HookAnswered) if fact.hook == "stop"]) == 2)
+        await until(lambda: heard.states.count("log:idle") == 3)
     assert heard.known == {CODEX}
     assert {(told.agent, told.cwd, told.create) for told in heard.told} == {("codex", "/tmp/project", True)}
     assert isinstance(heard.facts[0], HookAnswered)

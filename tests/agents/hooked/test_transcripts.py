@@ -137,6 +137,15 @@ async def test_a_log_that_is_written_anew_with_what_it_held_brings_nothing_twice
         await until(lambda: texts(heard.facts)[2:] == ["three"])
 
 
+def test_what_is_broken_off_with_two_records_is_broken_off_once(tmp_path: Path) -> None:
+    """A call that is refused is one, and the words about it another."""
+    reader = source(tmp_path).reader(PERMITTED)
+    seen = [reader.read(json.loads(line)) for line in lines_of(recorded("claude", "permission"))]
+    assert sum(one.interrupted for one in seen if one is not None) == 1
+    again = [reader.read(json.loads(said(text, PERMITTED))) for text in ("more", INTERRUPTED, INTERRUPTED)]
+    assert [one.interrupted for one in again if one is not None] == [False, True, False]
+
+
 # Sessions that no hook tells of
 
 

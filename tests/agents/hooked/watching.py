@@ -41,7 +41,6 @@ class Told(msgspec.Struct, frozen=True):
     session: str
     seen: Observation
     cwd: str | None
-    path: str | None
     create: bool
 
 
@@ -69,7 +68,6 @@ class Heard:
         observation: Observation,
         *,
         cwd: str | None = None,
-        path: str | None = None,
         create: bool = False,
     ) -> bool:
         self._refuse()
@@ -77,7 +75,7 @@ class Heard:
             self.known.add(agent_session)
         if agent_session not in self.known:
             return False
-        self.told.append(Told(agent, agent_session, observation, cwd, path, create))
+        self.told.append(Told(agent, agent_session, observation, cwd, create))
         return True
 
     def _refuse(self) -> None:

@@ -75,7 +75,10 @@ class Rollouts:
 
 
 class RolloutReader:
-    """Implements ``LogReader``, in the words of Codex' own hooks: either may tell of a call first."""
+    """Implements ``LogReader``, in the words of Codex' own hooks: either may tell of a call first.
+
+    That a turn is over is told as what it is evidence of; a stop is made of that where no hook has told of it.
+    """
 
     def __init__(self, session: str) -> None:
         self.cwd: str | None = None
@@ -105,6 +108,7 @@ class RolloutReader:
                 self._said = fact.text if fact.role == "assistant" else None if fact.role == "user" else self._said
             elif isinstance(fact, HookAnswered) and fact.hook == "stop":
                 yield from self._last_words(fact, about)
+                continue
             yield self._calls.named(fact)
 
     def _last_words(self, stop: HookAnswered, about: dict[str, Any]) -> Iterator[AnyFact]:

@@ -13,6 +13,7 @@ import msgspec
 from dragoman.agents.common.fields import text_of
 from dragoman.agents.common.logs import read_claude_line, read_gemini_line, read_qwen_line
 from dragoman.agents.common.observation import Observation
+from dragoman.hub.events import MessageAdded, ToolCalled
 from dragoman.hub.limits import HubLimits
 
 from .log_source import CallNames, Head, LogReader, LogSource, first_records
@@ -79,15 +80,20 @@ class TranscriptReader:
         self._read = read
         self._calls = CallNames()
         self._told = told
+        self._broken_off = False
 
     def read(self, record: dict[str, Any]) -> Observation | None:
         if (text_of(record, "sessionId") or self._session) != self._session or self._is_copy(record):
             return None
         self.cwd = text_of(record, "cwd") or self.cwd
         seen = self._read(record)
-        if not seen.facts:
-            return seen
-        return msgspec.structs.replace(seen, facts=tuple(self._calls.named(fact) for fact in seen.facts))
+        facts = tuple(self._calls.named(fact) for fact in seen.facts)
+        again = seen.interrupted and self._broken_off
+        if seen.interrupted:
+            self._broken_off = True
+        elif any(isinstance(fact, (MessageAdded, ToolCalled)) for fact in facts):
+            self._broken_off = False
+        return msgspec.structs.replace(seen, facts=facts, interrupted=seen.interrupted and not again)
 
     def _is_copy(self, record: dict[str, Any]) -> bool:
         named = text_of(record, "uuid")
