@@ -89,15 +89,29 @@ async def test_codex_is_known_by_its_rollout(tmp_path: Path, name: str) -> None:
     async with watched(tmp_path) as (k, watchers):
         append(rollout(tmp_path), log)
         await until(lambda: _all_read(watchers, len(log)))
-        await k.settle()
+        await until(lambda: k.card(session, "codex")["status"] == "waiting")
         told = await k.events(session, "codex")
-        assert k.card(session, "codex")["status"] == "waiting"
     found = kinds(told)
     turns = sum(json.loads(record)["payload"].get("type") == "task_started" for record in lines_of(log))
     assert (found["session_start"], found["stop"]) == (1, turns)
     assert found["pre_tool_use"] == found["post_tool_use"]
     assert told[0]["type"] == "session_start"
     assert all(event["agentSessionId"] == session for event in told)
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+async def test_a_turn_that_failed_is_over_by_the_log(tmp_path: Path, hooked: bool) -> None:
+    log = now_recorded("codex", "error")
+    session = session_in(log)
+    async with watched(tmp_path) as (k, watchers):
+        append(rollout(tmp_path), log)
+        await until(lambda: _all_read(watchers, len(log)))
+        if hooked:
+            failed = hook("StopFailure", session, error="server_error", error_details="busy", agent="codex")
+            await k.take(failed, "socket", agent="codex")
+        await until(lambda: k.card(session, "codex")["status"] == "waiting")
+        found = kinds(await k.events(session, "codex"))
+    assert found == {"session_start": 1, "user_prompt_submit": 1, "notification": 1}
 
 
 async def test_codex_with_hooks_tells_each_thing_once(tmp_path: Path) -> None:
@@ -115,8 +129,8 @@ async def test_codex_with_hooks_tells_each_thing_once(tmp_path: Path) -> None:
         await until(lambda: _all_read(watchers, path.stat().st_size))
         stop = hook("Stop", session, last_assistant_message="The tool finished. All done.")
         await k.take(stop | {"agent": "codex"}, "socket", agent="codex")
+        await until(lambda: k.status(session, "codex") == "waiting (prompt)")
         found = kinds(await k.events(session, "codex"))
-        assert k.status(session, "codex") == "waiting (prompt)"
     assert found == {"session_start": 1, "user_prompt_submit": 1, "pre_tool_use": 1, "post_tool_use": 1, "stop": 1}
 
 

@@ -116,7 +116,9 @@ class HookedAgent:
         elif told.kind in STOPS and told.post.subagent is None:
             self._told_to_stop(read_post(told.post), told)
         elif told.kind == "stopfailure":
-            self._failed(read_post(told.post), told)
+            at = told.post.at or self._clock.now()
+            lives = self._revived(told.session)
+            self._failed(read_post(told.post), told.post.source, at, told.post.origin(), own=told.own, lives=lives)
         elif told.kind == "permissionrequest":
             self._shows(read_post(told.post), told)
         else:
@@ -144,6 +146,8 @@ class HookedAgent:
             self._rests_by_log = self._clock.monotonic(), seen
             if not self._hooked:
                 self._believe_log()
+        elif seen.sighting is not None and seen.sighting.state == "error":
+            self._failed(seen, "log", at, Origin(source="log", at=seen.at), own=True)
         elif seen.sighting is not None and seen.sighting.state == "working":
             self._rests_by_log = None
             if not self._hooked:
@@ -450,12 +454,24 @@ class HookedAgent:
         self._may_be_late = self._clock.monotonic()
         self._left = self._may_be_late, self._session.head
 
+<<<<<<< HEAD
     def _failed(self, seen: Observation, told: Told) -> None:
         post, error = told.post, seen.sighting.error if seen.sighting is not None else None
         message = error or "the turn failed"
         if self.recording.happened(f"failed:{message}", post.source):
             self._stops(post.source, self._moment(post.at), own=told.own, lives=self._revived(told.session))
             self.recording.record(Notified(message=message, level="error", kind="StopFailure", origin=post.origin()))
+=======
+    def _failed(
+        self, seen: Observation, source: str, at: int, origin: Origin, *, own: bool, lives: bool = True
+    ) -> None:
+        """The turn ended with an error. Hook and log have their own words for it."""
+        error = seen.sighting.error if seen.sighting is not None else None
+        if self.recording.happened("failed", source):
+            self._stops(source, at, own=own, lives=lives)
+            message = error or "the turn failed"
+            self.recording.record(Notified(message=message, level="error", kind="StopFailure", origin=origin))
+>>>>>>> 654cb7a (Hooked: a turn whose error the log tells is over)
 
     def _works(self, cause: str, at: int) -> None:
         """It does something now, by a post that may be late: what was done before a stop says nothing of after it."""

@@ -17,13 +17,10 @@ from dragoman.hub.events import AnyFact, HookAnswered, MessageAdded, ToolCalled
 from dragoman.hub.limits import HubLimits
 
 from .codex_words import in_words_of_hooks
-from .log_source import CallNames, Head, LogReader, first_records
+from .log_source import OURS, CallNames, Head, LogReader, first_records
 from .transcripts import folders_in
 
 _ROLLOUT = re.compile(r"rollout-.{1,100}\.jsonl")
-
-OURS = "dragoman"
-"""What Codex calls itself where it runs turns for us: those are sessions of ours."""
 
 
 class Rollouts:
