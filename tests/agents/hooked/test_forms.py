@@ -252,6 +252,18 @@ async def test_a_batch_tells_again_of_ends_that_were_told(tmp_path: Path) -> Non
         ]
 
 
+@timed
+async def test_a_begin_that_nobody_told_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """The poster's id is the end's; and when the begin comes after all, it is no news."""
+    async with kit(tmp_path) as k:
+        await k.take(half_normalised(LIFE.after("Bash", "a"), "claude", k.clock.now(), "evt-end"))
+        await k.take(half_normalised(LIFE.before("Bash", "a"), "claude", k.clock.now(), "evt-begin"))
+        told = await k.events(LIFE.session)
+        assert [event["type"] for event in told] == ["pre_tool_use", "post_tool_use"]
+        assert told[1]["id"] == "evt-end"
+        assert told[0]["id"] != "evt-end"
+
+
 # The agent's own log beside its hooks
 
 

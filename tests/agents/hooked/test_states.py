@@ -227,6 +227,23 @@ async def test_a_call_whose_end_was_lost_is_not_shown_in_the_next_turn(tmp_path:
         assert not (await k.session(CLAUDE.session)).state.calls
 
 
+@pytest.mark.parametrize("given_up", ["by a stop", "by silence", "by its end"])
+@timed
+async def test_a_call_given_up_ends_once_even_if_its_end_comes_after_all(given_up: str, tmp_path: Path) -> None:
+    """A machine may sleep in the midst of a call."""
+    async with kit(tmp_path) as k:
+        await k.take_all(IN_CALL)
+        if given_up == "by silence":
+            await k.jump(k.settings.gone_idle + 60, 20)
+        else:
+            await k.take(CLAUDE.stop() if given_up == "by a stop" else CLAUDE.end())
+            await k.advance(k.settings.settles + 2)
+        assert not (await k.session(CLAUDE.session)).state.calls
+        await k.take(CLAUDE.after("Bash", "t1", GIVEN))
+        found = kinds(await k.events(CLAUDE.session))
+        assert (found["pre_tool_use"], found["post_tool_use"]) == (1, 1)
+
+
 @timed
 async def test_what_is_last_known_grows_only(tmp_path: Path) -> None:
     """``lastActivity`` never goes back, whenever a hook says that it ran."""
