@@ -1,104 +1,117 @@
-"""The server goes and comes again, or is in the way of nobody: the agent never minds."""
+"""The server goes and comes again, hangs, or starts agents itself: those that run never mind, and nothing is doubled."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from tests.dialects.cin.recorded.bridge import Link
 from tests.dialects.cin.stream_checker import Frame
+from tests.e2e.driven import Driven
 
 from .house import House
-from .told import can_be, history, meets
+from .told import Told, can_be, history, meets
 
 pytestmark = pytest.mark.e2e
 
-HOOK_SECONDS = 1.3
-"""That a hook may hold its agent up, at the worst; on a busy machine."""
+ALONE = 5.0
+"""Seconds that a turn with a tool may take where nobody hears the hooks."""
+
+HUNG = 6.0
+"""The same of one without, where its two hooks are kept waiting: each gives up after a second."""
 
 
-@pytest.mark.parametrize(("agent", "end"), [("claude", House.stop), ("claude", House.kill), ("codex", House.kill)])
-async def test_a_session_goes_on_with_the_next_server(
-    mortal: House, agent: str, end: Callable[[House], object]
-) -> None:
-    cwd = mortal.project()
-    async with mortal.starts(agent, cwd) as running:
-        async with mortal.link() as link:
-            await running.submit("[[bash:echo first]]")
-            told = await meets(link, agent, cwd)
-            await told.rests(1)
-            await running.quiet()
-            await running.submit("[[bash:echo before]]")
-            await told.rests(2)
-            before, session = await history(link), told.id
-        end(mortal)
-        await running.submit("[[bash:echo between]]")
-        await running.shows("(?s)between.*All done")
-        await running.quiet()
-        await mortal.start()
-        async with mortal.link() as link:
-            told = await meets(link, agent, cwd)
-            assert told.id == session
-            await running.submit("[[bash:echo after]]")
-            await told.until(lambda: ("post_tool_use", "echo after") in commands(told.events()), "the next call's end")
-            await told.until(lambda: told.kinds()[-1:] == ["stop"], "the next turn's end")
-            await told.status("waiting")
-            everything = await history(link)
-            assert everything[: len(before)] == before
-            ids = [event["id"] for event in everything]
-            assert len(set(ids)) == len(ids)
-            # what nobody heard of is read in the agent's own log, and nothing that somebody did
-            assert sorted(commands(everything)) == [
-                (kind, f"echo {what}")
-                for kind in ("post_tool_use", "pre_tool_use")
-                for what in ("after", "before", "between", "first")
-            ], told.story()
-            await can_be(link)
+@dataclass
+class Tenant:
+    """An agent in a folder of its own."""
+
+    agent: str
+    cwd: Path
+    running: Driven
+
+    async def does(self, directive: str, shows: str, limit: float) -> None:
+        """A turn that nobody else watches, within that time; nothing of hooks is on the screen after it."""
+        began = time.monotonic()
+        await self.running.submit(directive)
+        await self.running.shows(shows)
+        assert time.monotonic() - began < limit, self.running.text
+        await self.running.quiet()
+        assert "hook" not in self.running.text.lower()
+
+    async def turn(self, link: Link, what: str) -> Told:
+        """A turn with one command, up to its end as the link is told of it."""
+        await self.running.submit(f"[[bash:echo {what}]]")
+        told = await meets(link, self.agent, self.cwd)
+        await told.until(lambda: ("post_tool_use", f"echo {what}") in commands(told.events()), f"{what} was run")
+        await told.until(lambda: told.kinds()[-1] == "stop", f"the turn of {what} is over")
+        await told.status("waiting")
+        return told
+
+
+@contextlib.asynccontextmanager
+async def tenants(house: House) -> AsyncIterator[list[Tenant]]:
+    """Two agents at once: what is tried here takes long."""
+    async with contextlib.AsyncExitStack() as stack:
+        found = []
+        for agent in ("claude", "codex"):
+            cwd = house.project()
+            found.append(Tenant(agent, cwd, await stack.enter_async_context(house.starts(agent, cwd))))
+        yield found
 
 
 def commands(events: list[Frame]) -> list[tuple[str, str]]:
     """The beginnings and ends of shell commands."""
-    return [(event["type"], event["toolInput"]["command"]) for event in events if "toolInput" in event]
+    return [(event["type"], event["toolInput"].get("command", "")) for event in events if "toolInput" in event]
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
-async def test_no_server_is_no_trouble(mortal: House, agent: str) -> None:
-    cwd = mortal.project()
-    mortal.home_of(agent, cwd)
-    mortal.stop()
-    async with mortal.starts(agent, cwd) as running:
-        began = time.monotonic()
-        await running.submit("[[bash:echo alone]]")
-        await running.shows("All done")
-        assert time.monotonic() - began < 5
-        await running.quiet()
-        assert "hook" not in running.text.lower()
+@pytest.mark.parametrize("end", [House.stop, House.kill])
+async def test_agents_go_on_from_server_to_server(mortal: House, end: Callable[[House], object]) -> None:
+    async with tenants(mortal) as everybody:
+        async with mortal.link() as link:
+            await asyncio.gather(*(one.turn(link, "first") for one in everybody))
+            sessions = [(await one.turn(link, "before")).id for one in everybody]
+            before = await history(link)
+        end(mortal)
+        await asyncio.gather(*(one.does("[[bash:echo between]]", "(?s)between.*All done", ALONE) for one in everybody))
+        await mortal.start()
+        async with mortal.link() as link:
+            told = await asyncio.gather(*(one.turn(link, "after") for one in everybody))
+            assert [one.id for one in told] == sessions
+            everything = await history(link)
+            assert [event for event in everything if event in before] == before
+            ids = [event["id"] for event in everything]
+            assert len(set(ids)) == len(ids)
+            for one in told:
+                # what nobody heard of is read in the agent's own log, and nothing that somebody did
+                events = [event for event in everything if event["sessionId"] == one.id]
+                assert sorted(commands(events)) == [
+                    (kind, f"echo {what}")
+                    for kind in ("post_tool_use", "pre_tool_use")
+                    for what in ("after", "before", "between", "first")
+                ]
+            await can_be(link)
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
-async def test_a_server_that_hangs_holds_nobody_up_for_long(mortal: House, agent: str) -> None:
-    cwd = mortal.project()
-    async with mortal.starts(agent, cwd) as running, mortal.link() as link:
-        await running.submit("[[say:Ready.]]")
-        told = await meets(link, agent, cwd)
-        await told.rests(1)
+async def test_a_server_that_hangs_holds_nobody_up_for_long(mortal: House) -> None:
+    async with tenants(mortal) as everybody, mortal.link() as link:
+        told = await asyncio.gather(*(one.turn(link, "before") for one in everybody))
         os.kill(mortal.pid, signal.SIGSTOP)
         try:
-            began = time.monotonic()
-            await running.submit("[[say:Alone.]]")
-            await running.shows("Alone\\.")
-            await running.quiet()
-            assert time.monotonic() - began < 2 * HOOK_SECONDS + 3
-            assert "hook" not in running.text.lower()
+            await asyncio.gather(*(one.does("[[say:Alone.]]", r"[●•] Alone\.", HUNG) for one in everybody))
         finally:
             os.kill(mortal.pid, signal.SIGCONT)
-        # what was posted meanwhile had been heard all the same
-        await told.rests(2)
-        assert [event["response"] for event in told.events("stop")] == ["Ready.", "Alone."]
+        # what was posted meanwhile had been handed over all the same
+        for one in told:
+            await one.rests(2)
+            assert [event.get("response") for event in one.events("stop")] == ["The tool finished. All done.", "Alone."]
         await can_be(link)
 
 
@@ -111,28 +124,16 @@ async def test_a_session_of_ours_is_not_doubled(mortal: House) -> None:
         body = {"cwd": str(cwd), "agent": "claude", "flags": {"permissionMode": "default"}}
         made = await mortal.request("POST", "/sessions", body)
         assert made.status == 201, made
-        session = made.body["session"]["id"]
-        await link.until(lambda: statuses(link, session)[-1:] in (["idle"], ["waiting"]), "it is ready")
+        told = Told(link, made.body["session"]["id"])
+        await told.status("idle", "waiting")
         for number, directive in enumerate(("[[bash:echo ours]]", "[[say:The answer.]]"), 1):
-            sent = await mortal.request("POST", f"/sessions/{session}/prompt", {"prompt": directive})
+            sent = await mortal.request("POST", f"/sessions/{told.id}/prompt", {"prompt": directive})
             assert sent.status == 200, sent
-            await link.until(lambda: len(events(link, "stop")) == number, f"turn {number} is over")  # noqa: B023
-        assert {event["sessionId"] for event in events(link)} == {session}
-        assert [event["type"] for event in events(link) if "tool" in event["type"]] == ["pre_tool_use", "post_tool_use"]
-        assert len(events(link, "user_prompt_submit")) == 2
+            await told.event("stop", number)
+            await told.status("idle", "waiting")
+        assert commands(told.events()) == [("pre_tool_use", "echo ours"), ("post_tool_use", "echo ours")]
+        assert len(told.events("user_prompt_submit")) == len(told.events("stop")) == 2
+        assert [event for event in await history(link) if event["sessionId"] != told.id] == []
         listed = await mortal.request("GET", "/sessions")
-        assert [(one["id"], one["type"]) for one in listed.body["sessions"]] == [(session, "internal")]
+        assert [(one["id"], one["type"]) for one in listed.body["sessions"]] == [(told.id, "internal")]
         await can_be(link)
-
-
-def events(link: Any, *kinds: str) -> list[dict[str, Any]]:
-    told = [frame["data"] for frame in link.frames if frame["type"] == "event"]
-    return [event for event in told if not kinds or event["type"] in kinds]
-
-
-def statuses(link: Any, session: str) -> list[str]:
-    return [
-        frame["data"]["status"]
-        for frame in link.frames
-        if frame["type"].startswith("session:") and frame["data"]["id"] == session
-    ]
