@@ -1,4 +1,4 @@
-"""The server goes and comes again, hangs, or starts agents itself: those that run never mind, and nothing is doubled."""
+"""The server goes and comes again, hangs, or starts agents itself: agents never mind, and nothing is doubled."""
 
 from __future__ import annotations
 
