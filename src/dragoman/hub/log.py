@@ -85,8 +85,10 @@ class SessionLog:
         self.artifacts = parts.artifacts
         """Bytes that came to sessions; None where the server keeps none."""
         self._tail = Tail(parts.limits, state.seq)
-        self._pending: deque[tuple[Event, int]] = deque()
-        """What is not durable yet, each with the bytes of its fact."""
+        self._pending: deque[tuple[Event, int, SessionRow | None]] = deque()
+        """What is not durable yet, each with the bytes of its fact, and the row behind it where one was made."""
+        self._row: SessionRow | None = None
+        """The newest of those rows whose event is shown; it may be out of date."""
         self._acks: list[tuple[int, asyncio.Future[None]]] = []
         self._keys: dict[str, int] = {}
         self._asking = 0
@@ -123,7 +125,9 @@ class SessionLog:
 
     def row(self) -> SessionRow:
         """The index row of what is shown."""
-        return self.shown.row()
+        if self._row is None or self._row.head != self.shown.seq:
+            self._row = self.shown.row()
+        return self._row
 
     def follow(self, after: int = 0) -> Follower:
         """A reader that starts after ``after``. Raises ``InvalidRequest`` for a cursor beyond the log."""
@@ -142,7 +146,7 @@ class SessionLog:
         durable = self.recent(cursor, self.limits.tail_events)
         if durable is None:
             return None
-        return durable + [event for event, _ in self._pending if event.seq > cursor]
+        return durable + [event for event, *_ in self._pending if event.seq > cursor]
 
     async def read(self, cursor: int, limit: int | None = None) -> list[Event]:
         """Events after ``cursor``, from wherever they are."""
@@ -216,13 +220,14 @@ class SessionLog:
         key = key_of(fact)
         try:
             self.state.apply(event)
-            self.journal.append(event, self.state.row(), key=key, encoded=encoded)
+            row = self.state.row()
+            self.journal.append(event, row, key=key, encoded=encoded)
         except Exception as problem:
             self._unfold()
             if isinstance(problem, StorageUnavailable):
                 raise
             raise _not_storable(fact, problem) from problem
-        self._pending.append((event, len(encoded)))
+        self._pending.append((event, len(encoded), row))
         if key is not None:
             self._keys[key] = event.seq
         self._recorded(fact)
@@ -234,7 +239,7 @@ class SessionLog:
         event = Event(self.state.seq + 1, self.clock.now(), self.journal.epoch, fact)
         self.journal.append_streamed(self.id, event, encoded)
         self.state.move(event)
-        self._pending.append((event, len(encoded)))
+        self._pending.append((event, len(encoded), None))
         return event
 
     async def durable(self, seq: int, *, limit: float | None = None) -> None:
@@ -284,24 +289,26 @@ class SessionLog:
         pending, shown, tail = self._pending, self.shown, self._tail
         fresh: list[Event] = []
         while pending and pending[0][0].seq <= seq:
-            event, size = pending.popleft()
+            event, size, row = pending.popleft()
             streamed = type(event.fact) in STREAMED
             if self._witnesses and not streamed:
-                self._witnessed(event)
+                self._witnessed(event, row)
             elif streamed:
                 shown.move(event)
             else:
                 shown.apply(event)
+                self._row = row
             tail.append(event, size)
             fresh.append(event)
         return fresh
 
-    def _witnessed(self, event: Event) -> None:
+    def _witnessed(self, event: Event, row: SessionRow | None) -> None:
         """Fold it into ``shown`` under the eyes of those who want to see each one."""
         witnesses = tuple(self._witnesses)
         for witness in witnesses:
             _tell(witness.before, self, event)
         self.shown.apply(event)
+        self._row = row
         for witness in witnesses:
             _tell(witness.after, self, event)
 
@@ -328,7 +335,7 @@ class SessionLog:
     def _unfold(self) -> None:
         """Take back what a fact that could not be appended has done to the state."""
         self.state = decode_state(encode_state(self.shown))
-        for event, _ in self._pending:
+        for event, *_ in self._pending:
             self.state.apply(event)
 
     def _wake_acks(self, seq: int) -> None:
