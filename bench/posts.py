@@ -13,7 +13,7 @@ from .processes import Failed, Process
 from .wire import Link, Links
 
 POSTERS = 8
-"""Keep-alive connections that post, each the hooks of an agent of its own."""
+"""Keep-alive connections that post. Each numbers its hooks; all are of one agent's session."""
 
 LIMIT = 60.0
 """Seconds that a burst may take to be heard by all."""
@@ -82,7 +82,7 @@ def hook(session: str, agent: int, number: int, cwd: str) -> bytes:
 
 
 class Listener:
-    """One client of the bridge: counts what it hears, and looks whether each agent's events come in their order."""
+    """One client of the bridge: counts what it hears, and looks whether each poster's events come in their order."""
 
     def __init__(self, port: int, path: str, heard: Heard) -> None:
         self._heard = heard
@@ -163,10 +163,10 @@ class Place:
 
 
 class Fanout:
-    """A bridge with so many clients, and agents that post to it. A context manager."""
+    """A bridge with so many clients, and posters. A context manager."""
 
     def __init__(self, process: Process, port: int, place: Place, *, name: str, links: int) -> None:
-        """``name`` is what the agents' sessions are called after."""
+        """``name`` is the agent's session."""
         self.process = process
         self._count = links
         self.heard = Heard()
@@ -182,12 +182,12 @@ class Fanout:
         self._links.close()
 
     def warm_up(self, each: int = 4) -> None:
-        """Let the sessions come to be."""
+        """Let the session come to be, and its folder be looked at for the first time."""
         self._post(each)
-        self._links.settle(0.3)
+        self._links.during(1.0)
 
     def burst(self, events: int) -> Burst:
-        """So many, from all agents at once."""
+        """So many, from all posters at once."""
         each, heard = events // POSTERS, self.heard
         heard.events = heard.disordered = heard.size = 0
         cpu, began = self.process.cpu() or 0.0, time.perf_counter()
