@@ -195,6 +195,16 @@ async def test_what_scripts_append_is_one_with_what_they_post(tmp_path: Path) ->
     assert (found["user_prompt_submit"], found["pre_tool_use"], found["stop"]) == (1, 2, 1)
 
 
+async def test_sessions_that_run_already_are_in_the_list_without_a_story(tmp_path: Path) -> None:
+    working, resting = transcript(tmp_path), transcript(tmp_path, PERMITTED)
+    append(working, said("before"))
+    append(resting, said("before", PERMITTED), answered("Done.", PERMITTED))
+    async with watched(tmp_path, settles=0.1) as (k, _):
+        await until(lambda: len(k.rows()) == 2)
+        await until(lambda: (k.status(CLAUDE), k.status(PERMITTED)) == ("working", "idle"))
+        assert await k.events(CLAUDE) == await k.events(PERMITTED) == []
+
+
 async def test_an_agent_that_we_drive_makes_no_session_by_its_log(tmp_path: Path) -> None:
     async with watched(tmp_path) as (k, watchers):
         await k.own("codex", CODEX)

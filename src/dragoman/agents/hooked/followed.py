@@ -78,12 +78,17 @@ class Followed:
         )
 
     def take_state(self, limits: HubLimits, at: int) -> None:
-        """It is of a session that runs: what its last records say of now. What they tell was told before our time."""
+        """It is of a session that runs: whether it is at work, as its last records say.
+
+        What they tell is left out, and so is a stop: that was before our time.
+        """
         state = Observation(agent_session=self.session, at=at)
         for _, record in last_records(self.path, self.tail.offset, limits, own=True):
             seen = self._reader.read(record)
             if seen is not None and seen.sighting is not None:
                 state = msgspec.structs.replace(state, sighting=seen.sighting, at=seen.at or at)
+        if state.sighting is not None and state.sighting.state in ("idle", "error"):
+            state = msgspec.structs.replace(state, sighting=None)
         self.waiting.append((0, state))
 
     def take_since(self, limits: HubLimits, since: int, tail_at: Callable[[int], LogTail]) -> None:
