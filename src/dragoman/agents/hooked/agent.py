@@ -116,7 +116,7 @@ class HookedAgent:
         elif told.kind in STOPS and told.post.subagent is None:
             self._told_to_stop(read_post(told.post), told)
         elif told.kind == "stopfailure":
-            at = told.post.at or self._clock.now()
+            at = self._moment(told.post.at)
             lives = self._revived(told.session)
             self._failed(read_post(told.post), told.post.source, at, told.post.origin(), own=told.own, lives=lives)
         elif told.kind == "permissionrequest":
@@ -454,14 +454,6 @@ class HookedAgent:
         self._may_be_late = self._clock.monotonic()
         self._left = self._may_be_late, self._session.head
 
-<<<<<<< HEAD
-    def _failed(self, seen: Observation, told: Told) -> None:
-        post, error = told.post, seen.sighting.error if seen.sighting is not None else None
-        message = error or "the turn failed"
-        if self.recording.happened(f"failed:{message}", post.source):
-            self._stops(post.source, self._moment(post.at), own=told.own, lives=self._revived(told.session))
-            self.recording.record(Notified(message=message, level="error", kind="StopFailure", origin=post.origin()))
-=======
     def _failed(
         self, seen: Observation, source: str, at: int, origin: Origin, *, own: bool, lives: bool = True
     ) -> None:
@@ -471,7 +463,6 @@ class HookedAgent:
             self._stops(source, at, own=own, lives=lives)
             message = error or "the turn failed"
             self.recording.record(Notified(message=message, level="error", kind="StopFailure", origin=origin))
->>>>>>> 654cb7a (Hooked: a turn whose error the log tells is over)
 
     def _works(self, cause: str, at: int) -> None:
         """It does something now, by a post that may be late: what was done before a stop says nothing of after it."""

@@ -30,7 +30,9 @@ class Difference:
 
 
 DIFFERENCES: tuple[Difference, ...] = (
-    Difference("an origin that may not is refused before there is a socket", "design 5: invariant 11", links.refused_before),
+    Difference(
+        "an origin that may not is refused before there is a socket", "design 5: invariant 11", links.refused_before
+    ),
     Difference("who names no origin is of this machine", "spec 0: missing Origin header", links.native_clients),
     Difference("both names for what is said", "seed: Backward Compatibility; spec 10.0", links.both_keys),
     Difference("extensions have a namespace, and a twin", "seed: Extension Points; spec 2.5", links.twins),

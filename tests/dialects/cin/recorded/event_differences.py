@@ -109,7 +109,9 @@ def strangers_post_nothing(name: str, steps: list[Step]) -> list[Step]:  # noqa:
 
 def by_their_ids(name: str, steps: list[Step]) -> list[Step]:
     """An agent is never taken for a session of ours because of its folder, nor is what nobody knows."""
-    ours = {one["id"] for step in steps for one in sessions_in([list(step.heard.values())]) if one["type"] == "internal"}
+    ours = {
+        one["id"] for step in steps for one in sessions_in([list(step.heard.values())]) if one["type"] == "internal"
+    }
 
     def change(_: Step, event: Frame) -> None:
         if event["sessionId"] in ours:
@@ -128,7 +130,11 @@ def once_each(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
             seen: list[Any] = []
             kept: list[Frame] = []
             for frame in frames:
-                event = {key: value for key, value in (told(frame) or {}).items() if key not in ("id", "timestamp")} if _is(frame) else None
+                event = (
+                    {key: value for key, value in (told(frame) or {}).items() if key not in ("id", "timestamp")}
+                    if _is(frame)
+                    else None
+                )
                 if event is None or event not in seen:
                     kept.append(frame)
                 seen.append(event)

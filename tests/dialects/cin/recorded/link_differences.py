@@ -112,7 +112,9 @@ def history_as_asked(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG00
                 if frame["type"] == "history" and isinstance(step.action, Say) and step.action.who == who:
                     asked = step.action.message.get("data") or step.action.message.get("payload") or {}
                     limit = int(asked.get("limit", 100))
-                    events = [one for one in _all_events(steps, step) if asked.get("sessionId") in (None, one["sessionId"])]
+                    events = [
+                        one for one in _all_events(steps, step) if asked.get("sessionId") in (None, one["sessionId"])
+                    ]
                     frame.update(both("history", events[-limit:] if limit > 0 else []))
     return steps
 

@@ -39,7 +39,8 @@ def each_frame(steps: Sequence[Step], change: Callable[[Step, str, Frame], list[
         replace(
             step,
             heard={
-                who: [made for frame in frames for made in change(step, who, frame)] for who, frames in step.heard.items()
+                who: [made for frame in frames for made in change(step, who, frame)]
+                for who, frames in step.heard.items()
             },
         )
         for step in steps
