@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from dragoman.hub.events import AnyFact, Json, ToolCalled, ToolEnded
+from dragoman.hub.events import AnyFact, Json, Origin, ToolCalled, ToolEnded
 
 MAX_CALLS = 2048
 """Calls that are remembered. An agent has few open at once; the rest is for sources that tell of them late."""
@@ -66,7 +66,7 @@ class Calls:
                 input=fact.input,
                 turn=fact.turn,
                 executor="agent",
-                origin=fact.origin,
+                origin=_unnamed(fact.origin),
             )
             begun = self._begin(begin, source)
             yield begun
@@ -134,6 +134,11 @@ class Calls:
 def _moment(fact: AnyFact) -> int | None:
     """When it happened by its source's own clock."""
     return fact.origin.at if fact.origin is not None else None
+
+
+def _unnamed(origin: Origin | None) -> Origin | None:
+    """As the source of something else that is known by it: the poster's id is that of the one that was told."""
+    return None if origin is None else msgspec.structs.replace(origin, id=None)
 
 
 def source_of(fact: AnyFact) -> str:

@@ -43,7 +43,7 @@ from dragoman.hub.turns import TurnContext
 from .forms import Told
 from .permissions import Permissions
 from .presence import Presence
-from .recording import Recording, key_of
+from .recording import PostedIds, Recording, key_of
 from .settings import HookedSettings
 from .turns import Turns
 
@@ -80,11 +80,11 @@ class HookedAgent:
     offered_tools: Collection[str] = ()
     holds = False
 
-    def __init__(self, session: Session, settings: HookedSettings) -> None:
+    def __init__(self, session: Session, settings: HookedSettings, posted: PostedIds) -> None:
         self._session = session
         self._settings = settings
         self._clock = session.clock
-        self.recording = Recording(session)
+        self.recording = Recording(session, posted)
         self.permissions = Permissions(session)
         self.presence = Presence(session.clock, self._process_ended)
         self._turns = Turns()
@@ -97,6 +97,8 @@ class HookedAgent:
         self._left: tuple[float, int] | None = None
         """The same of a stop or an end, and the newest event then: calls from before get no end after a while."""
         self._rests_by_log: tuple[float, Observation] | None = None
+        self._broken_off = False
+        """Whether a person broke off what it was at, and nothing was begun since."""
         self._end_told = False
         self._hooked = False
         """Whether its hooks are heard, so that its log is only the second witness."""
@@ -249,7 +251,7 @@ class HookedAgent:
         state = self._session.state
         for call in tuple(state.calls.values()):
             if state.executor is None or (call.seq <= seq and call.subagent is None):
-                self.recording.record(self._unended(call), settling=True)
+                self.recording.record_all(self.recording.news((self._unended(call),)), settling=True)
 
     def _unended(self, call: OpenCall) -> ToolEnded:
         denied = self.permissions.denied(call.call)
@@ -301,7 +303,7 @@ class HookedAgent:
     def _gone(self, cause: str, *, own: bool = True) -> None:
         self.permissions.settle("the agent is gone", own=own)
         if own:
-            self.permissions.release("the agent is gone")
+            self.permissions.drop("the agent is gone")
         self._rests_by_log = self._may_be_late = None
         self.recording.record(AgentExited(cause=cause), settling=True)
         self._left = self._clock.monotonic(), self._session.head
@@ -399,9 +401,12 @@ class HookedAgent:
             self._goes_on("hook:answered")
 
     def _prompted(self, at: int, *, own: bool, lives: bool = True) -> None:
+        if not lives:
+            return
         self._prompted_at = at
         self._may_be_late = self._rests_by_log = None
-        if lives and at >= self._stopped_at:
+        self._broken_off = False
+        if at >= self._stopped_at:
             self.permissions.settle("a prompt came after it", own=own)
             if not self.permissions.open:
                 self._to("working", "hook:prompt")
@@ -433,11 +438,14 @@ class HookedAgent:
         reason: str | None = None,
     ) -> bool:
         """It came to rest, though no hook says so; whether that was news. An interruption has its ``reason``."""
+        if reason is not None and self._broken_off:
+            return False  # a log has more than one line for it
         fact = HookAnswered(hook="stop", reason=reason, origin=origin)
         news = self.recording.happened(*key_of(fact, words))
         if news:
             self._stops(origin.source, at, own=own, lives=lives)
             self.recording.record(fact)
+            self._broken_off = reason is not None
         return news
 
     def _stops(self, source: str, at: int, *, own: bool, lives: bool) -> None:
@@ -483,6 +491,8 @@ class HookedAgent:
 
     def _to(self, state: State, cause: str, decision: str | None = None) -> None:
         before = self._session.state.status.state
+        if state == "working":
+            self._broken_off = False
         if before != state:
             self.recording.record(StateChanged(prev=before, next=state, cause=cause, decision=decision))
 

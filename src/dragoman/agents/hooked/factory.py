@@ -12,6 +12,7 @@ from dragoman.hub.standing import Executor
 
 from .agent import HookedAgent
 from .forms import AGENT_CHARS, NAME_CHARS
+from .recording import PostedIds
 from .settings import HookedSettings
 
 
@@ -23,6 +24,7 @@ class HookedFactory:
 
     def __init__(self, settings: HookedSettings | None = None) -> None:
         self.settings = settings or HookedSettings()
+        self._posted = PostedIds()
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
         """Their folder may be on another machine, so only its form is checked."""
@@ -45,7 +47,7 @@ class HookedFactory:
         """There is nothing to keep."""
 
     def make(self, session: Session) -> HookedAgent:
-        return HookedAgent(session, self.settings)
+        return HookedAgent(session, self.settings, self._posted)
 
     async def sweep(self, kept: Collection[str]) -> Collection[str]:  # noqa: ARG002
         """Nothing lies beside the log, and what runs is not ours to end."""

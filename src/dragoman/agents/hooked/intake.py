@@ -301,8 +301,7 @@ class Intake:
             session = await self._registry.get(OWNER, name)
         self._gone.pop(session.id, None)
         agent = _agent_of(session)
-        if name is not None:
-            await agent.recording.read_back()  # else there is nothing yet
+        await agent.recording.read_back()
         known = self._agents[session.id] = session, agent
         return known
 

@@ -32,7 +32,8 @@ LABEL_CHARS = 200
 class _Ask:
     """One hook that waits. ``always`` are the rules that its rows from the second on would give the agent."""
 
-    def __init__(self, always: tuple[Json, ...], *, blocks: bool) -> None:
+    def __init__(self, dialog: Dialog, always: tuple[Json, ...], *, blocks: bool) -> None:
+        self.dialog = dialog
         self.always = always
         self.blocks = blocks
         self.call: str | None = None
@@ -61,7 +62,7 @@ class Permissions:
         """Open a decision that a hook waits for; its id. ``blocks``: the agent shows no dialog of its own meanwhile."""
         always = tuple(_rules(suggestions)) if not blocks else ()
         decision = self._session.ids()
-        ask = _Ask(tuple(rule for rule, _ in always), blocks=blocks)
+        ask = _Ask(dialog, tuple(rule for rule, _ in always), blocks=blocks)
         self._asks[decision] = ask
         rows = (Option(YES, value="once"), *(Option(label, value=f"rule:{label}") for _, label in always))
         try:
@@ -139,6 +140,8 @@ class Permissions:
         if given is not None and given.accept is False and ask.call is not None:
             self._denied.add(ask.call)
         ask.printed.set_result("" if given is None else _decision(given, ask.always))
+        if outcome.outcome == "expired" and self._session.state.executor is not None:
+            self.show(ask.dialog)
 
     def settle(
         self, reason: str, *, own: bool, call: str | None = None, tool: str | None = None, given: Json = None
@@ -159,12 +162,24 @@ class Permissions:
         return settled
 
     def release(self, reason: str, *, blocking: bool = False) -> None:
-        """No answer will come from here: hooks print nothing. ``blocking``: only those that hold their agent up."""
-        for decision in tuple(self._session.state.decisions):
+        """No answer will come from here: hooks print nothing, and what they asked is asked where the agent runs.
+
+        ``blocking``: only those that hold their agent up.
+        """
+        for decision, opened in tuple(self._session.state.decisions.items()):
             ask = self._asks.get(decision)
-            if blocking and (ask is None or not ask.blocks):
+            if opened.detail.get(ELSEWHERE) or (blocking and (ask is None or not ask.blocks)):
                 continue
             self._session.cancel_decision(decision, reason)
+            if ask is not None and not ask.printed.done():
+                ask.printed.set_result("")
+            self.show(_dialog_of(opened))
+
+    def drop(self, reason: str) -> None:
+        """The agent is gone, and with it all that it asked."""
+        for decision in tuple(self._session.state.decisions):
+            self._session.cancel_decision(decision, reason)
+            ask = self._asks.get(decision)
             if ask is not None and not ask.printed.done():
                 ask.printed.set_result("")
 
@@ -177,6 +192,18 @@ class Permissions:
     def holds_agent(self) -> bool:
         """Whether a hook waits that holds its agent up."""
         return any(ask.blocks for ask in self._asks.values())
+
+
+def _dialog_of(opened: DecisionOpened) -> Dialog:
+    return Dialog(
+        kind=opened.kind,
+        text=opened.text,
+        subtype=opened.subtype,
+        tool=opened.tool,
+        input=opened.input,
+        call=opened.call,
+        questions=opened.questions,
+    )
 
 
 def _decision(answer: Answer, always: tuple[Json, ...]) -> str:

@@ -28,24 +28,45 @@ from .occurrences import Occurrences
 READ_BACK = 500
 """Events that are read again after a restart."""
 
-SEEN_IDS = 1000
-"""Ids of posted events that are remembered: the same id twice is one event."""
+SEEN_IDS = 4000
+"""Ids of posted events that are remembered, of all sessions: the same id twice is one event."""
 
 DEPTH = 100
 """Levels of what a post brings that are kept of one that nests too deep for any disk."""
 
 
+class PostedIds:
+    """The ids that posters gave to what they posted, of all sessions."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, None] = {}
+
+    def first(self, event: str) -> bool:
+        """Whether an event of this id has not come before."""
+        if event in self._seen:
+            return False
+        self._seen[event] = None
+        if len(self._seen) > SEEN_IDS:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+
 class Recording:
     """Of one session, from where its log ends now."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, posted: PostedIds) -> None:
         self._session = session
+        self._posted = posted
         self._ledger = Ledger(session.ids)
         self._occurrences = Occurrences()
-        self._ids: dict[str, None] = {}
+        self._knows = session.head <= 1
+        """Whether what was recorded before is known; of a new session that is nothing."""
 
     async def read_back(self) -> None:
         """Know what was recorded before: some of it may be told again, in the agent's log say."""
+        if self._knows:
+            return
+        self._knows = True
         events = await self._session.read_back(None, READ_BACK)
         first = events[0].seq if events else 0
         older = (call for call in self._session.state.calls.values() if call.seq < first)
@@ -61,12 +82,7 @@ class Recording:
 
     def first(self, event: str) -> bool:
         """Whether an event of this id, its poster's own, has not come before."""
-        if event in self._ids:
-            return False
-        self._ids[event] = None
-        if len(self._ids) > SEEN_IDS:
-            del self._ids[next(iter(self._ids))]
-        return True
+        return self._posted.first(event)
 
     def happened(self, kind: str, source: str, words: str | None = None) -> bool:
         """Whether this is the first that is told of it."""
@@ -97,9 +113,9 @@ class Recording:
             case _:
                 yield from self._ledger.admit((fact,))
 
-    def record_all(self, facts: Iterable[AnyFact]) -> None:
+    def record_all(self, facts: Iterable[AnyFact], *, settling: bool = False) -> None:
         for fact in facts:
-            self.record(fact)
+            self.record(fact, settling=settling)
 
     def record(self, fact: AnyFact, *, settling: bool = False) -> Event:
         """Into the log, without what no disk can hold of it. Raises ``StorageUnavailable``."""
