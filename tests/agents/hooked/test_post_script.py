@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -144,13 +145,29 @@ async def test_garbage_is_nobodys_trouble(path: Path, payload: bytes, event: str
         assert await place.posted(line({})) == b"\n"
 
 
-async def test_megabytes_are_heard_and_more_is_left_out(path: Path) -> None:
+async def test_megabytes_are_heard(path: Path) -> None:
     async with listening(path) as place:
         assert await ran(await place.run("claude", "Stop"), b'{"a": "%s"}' % (b"x" * 3_000_000)) == QUIET
         assert [len(str(post.payload["a"])) for post in place.posts] == [3_000_000]
-        assert await ran(await place.run("claude", "Stop"), b'{"a": "%s"}' % (b"x" * 6_000_000)) == QUIET
-        assert await ran(await place.run("claude", "Stop"), b'{"a": "%s"}' % (b"x" * 60_000_000)) == QUIET
-        assert len(place.posts) == 1
+
+
+async def test_of_more_the_long_texts_are_cut(path: Path) -> None:
+    """A tool has read a picture: that it has is worth more than the picture."""
+    picture = {"tool_response": [{"type": "image", "data": "x" * 9_000_000}, {"text": "ü" * 1000}], "tool_use_id": "7"}
+    async with listening(path) as place:
+        assert await ran(await place.run("claude", "PostToolUse"), json.dumps(picture).encode()) == QUIET
+        (post,) = place.posts
+        assert post.payload["tool_use_id"] == "7"
+        image, text = post.payload["tool_response"]
+        assert image == {"type": "image", "data": "x" * post_script.KEPT + "…"}
+        assert text == {"text": "ü" * 1000}
+
+
+@pytest.mark.parametrize("payload", [b"[" * 5_000_000, b"{}" * 2_000_000, b'{"a": "%s"}' % (b"x" * 40_000_000)])
+async def test_what_is_too_much_is_left_out(path: Path, payload: bytes) -> None:
+    async with listening(path) as place:
+        assert await ran(await place.run("claude", "Stop"), payload) == QUIET
+        assert place.posts == []
 
 
 # When nobody answers

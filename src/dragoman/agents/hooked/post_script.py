@@ -21,8 +21,14 @@ QUIET = 15.0
 AGAIN = 0.02
 """Seconds after which a server that has no room is asked again."""
 
-BYTES = 8 * 1024 * 1024
-"""Of a payload; the server takes less."""
+BYTES = 32 * 1024 * 1024
+"""Of a payload; what is larger is left out."""
+
+WHOLE = 3 * 1024 * 1024
+"""Bytes up to which a payload is handed on as it is: the server takes little more (``hub.hook_bytes``)."""
+
+KEPT = 64 * 1024
+"""Characters of each text in a larger one, such as a picture that a tool has read: that it was read is worth more."""
 
 PATH_BYTES = 100
 """The longest path of a unix socket that is used as it is; the system takes a few more."""
@@ -44,8 +50,9 @@ def main() -> None:
     payload = read_all(0)
     if payload is None:
         return
+    line = post(began, agent, event, payload if len(payload) <= WHOLE else shortened(payload))
     link = connected(path)
-    link.sendall(post(began, agent, event, payload))
+    link.sendall(line)
     said = heard(link, event == WAITS)
     # half an answer, of a server that was killed, is none
     if said.endswith(b"\n") and (event == WAITS or CHECK in os.environ):
@@ -68,6 +75,23 @@ def read_all(fd: int) -> "bytes | None":
         size += len(part)
         if size <= BYTES:  # the rest is heard, too: the agent is not to be cut off
             parts.append(part)
+
+
+def shortened(payload: bytes) -> bytes:
+    """The same with its long texts cut; as it is where it cannot be read."""
+    import json  # noqa: PLC0415  what is seldom needed is not to cost anything at each hook
+
+    def cut(value: object) -> object:
+        if isinstance(value, str):
+            return value if len(value) <= KEPT else value[:KEPT] + "…"
+        if isinstance(value, dict):
+            return {name: cut(entry) for name, entry in value.items()}
+        return [cut(entry) for entry in value] if isinstance(value, list) else value
+
+    try:
+        return json.dumps(cut(json.loads(payload.decode("utf-8", "replace")))).encode()
+    except (ValueError, RecursionError):
+        return payload
 
 
 def connected(path: str) -> socket.socket:
