@@ -196,18 +196,6 @@ async def test_what_is_no_transcript_of_a_persons_session_makes_none(tmp_path: P
     assert heard.known == {PERMITTED}
 
 
-async def test_one_that_runs_turns_for_us_makes_no_session(tmp_path: Path) -> None:
-    heard = Heard()
-    async with watching(heard, tmp_path):
-        append(transcript(tmp_path), said("ours", entrypoint="dragoman"))
-        append(transcript(tmp_path, PERMITTED), said("theirs", PERMITTED, entrypoint="cli"))
-        await until(lambda: heard.told)
-        append(transcript(tmp_path), said("more", entrypoint="dragoman"))
-        append(transcript(tmp_path, PERMITTED), said("more", PERMITTED))
-        await until(lambda: "more" in texts(heard.facts))
-    assert heard.known == {PERMITTED}
-
-
 @pytest.mark.parametrize("old", [False, True], ids=["just now", "long ago"])
 @pytest.mark.parametrize("how", ["found", "named"])
 async def test_a_branch_of_a_conversation_does_not_tell_it_again(tmp_path: Path, how: str, old: bool) -> None:

@@ -284,6 +284,19 @@ async def test_no_more_logs_are_followed_than_there_is_room_for(tmp_path: Path) 
 # What it costs
 
 
+async def test_all_are_looked_at_when_somebody_waits(tmp_path: Path) -> None:
+    """Also those that nobody has written to for long."""
+    heard, settings = Heard(CLAUDE), HookedSettings(look=60.0, discover=60.0, watch=())
+    async with watching(heard, tmp_path, settings) as watchers:
+        watchers.named("claude", CLAUDE, str(transcript(tmp_path)), "socket")
+        await until(lambda: len(watchers._logs) == 1)
+        for followed in watchers._logs:
+            followed.stirred_at = float("-inf")
+        append(transcript(tmp_path), said("one"))
+        watchers.hurry()
+        await until(lambda: texts(heard.facts) == ["one"])
+
+
 async def test_a_large_log_does_not_hold_up_the_others(tmp_path: Path) -> None:
     heard = Heard(CLAUDE, PERMITTED)
     async with watching(heard, tmp_path, NAMED_ONLY) as watchers:

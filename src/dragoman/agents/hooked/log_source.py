@@ -18,9 +18,6 @@ from dragoman.hub.limits import HubLimits
 HEAD_BYTES = 1024 * 1024
 """Bytes at a log's beginning within which it must say whose it is: instructions may be written there first."""
 
-OURS = "dragoman"
-"""By whom a log says that its agent was started where it runs turns for us: those are sessions of ours."""
-
 MAX_CALLS = 256
 """Open calls of one log whose names are remembered."""
 

@@ -17,8 +17,11 @@ from dragoman.hub.events import AnyFact, HookAnswered, MessageAdded, ToolCalled
 from dragoman.hub.limits import HubLimits
 
 from .codex_words import in_words_of_hooks
-from .log_source import OURS, CallNames, Head, LogReader, first_records
+from .log_source import CallNames, Head, LogReader, first_records
 from .transcripts import folders_in
+
+OURS = "dragoman"
+"""What Codex calls itself where it runs turns for us: those are sessions of ours."""
 
 _ROLLOUT = re.compile(r"rollout-.{1,100}\.jsonl")
 

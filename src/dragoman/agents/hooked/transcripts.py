@@ -16,7 +16,7 @@ from dragoman.agents.common.observation import Observation
 from dragoman.hub.events import MessageAdded, ToolCalled
 from dragoman.hub.limits import HubLimits
 
-from .log_source import OURS, CallNames, Head, LogReader, LogSource, first_records
+from .log_source import CallNames, Head, LogReader, LogSource, first_records
 
 _TRANSCRIPT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jsonl")
 """Named after its session. Those of sub-agents have other names."""
@@ -58,7 +58,7 @@ class Transcripts:
             said = said or text_of(record, "sessionId") == path.stem
             cwd = text_of(record, "cwd")
             if said and cwd is not None:
-                return Head(session=path.stem, cwd=cwd, aside=record.get("entrypoint") == OURS)
+                return Head(session=path.stem, cwd=cwd)
         return Head(session=path.stem) if said else None
 
     def reader(self, session: str) -> LogReader:

@@ -148,7 +148,8 @@ class Watchers:
         self._wake.set()
 
     def hurry(self) -> None:
-        """Look at once: somebody waits for what a log says."""
+        """Look at once, and at all of them: somebody waits for what a log says."""
+        self._looked_at = float("-inf")
         self._wake.set()
 
     def _open_files(self) -> None:
