@@ -36,6 +36,7 @@ from dragoman.server.pump import PumpLimits
 from dragoman.server.sockets import listening_socket
 from dragoman.services.git import GitSettings
 from tests.dialects.cin.api import Reply
+from tests.dialects.cin.recorded.bridge import Link
 from tests.dialects.coop.driven import QuietTerminal
 from tests.faults.process import LIMIT
 from tests.hub.rig import Hub, InMemory, Puppet, PuppetFactory
@@ -154,6 +155,20 @@ class Play:
         await self._listener.close(1.0)
         await self.hub.close()
 
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    @asynccontextmanager
+    async def link(self) -> AsyncIterator[Link]:
+        """A socket, from its first frame on."""
+        link = Link()
+        assert await link.open(self.port) == 101
+        try:
+            yield link
+        finally:
+            await link.leave()
+
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
         """One request on a connection of its own."""
         return await asyncio.to_thread(self._ask, method, path, body, headers)
@@ -165,7 +180,7 @@ class Play:
         return reply.body
 
     def _ask(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self._listener.port, timeout=LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         try:
             data = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
             connection.request(method, path, data, {name.replace("_", "-"): text for name, text in headers.items()})
