@@ -97,7 +97,7 @@ def served(folder: Path, *, settings: str = "", env: Mapping[str, str] | None = 
     programs = folder / "bin"
     programs.mkdir(parents=True)
     for name in PROGRAMS:
-        (programs / name).write_text("#!/bin/sh\nexec cat\n")
+        (programs / name).write_text('#!/bin/sh\necho "stand-in: ${0##*/} $*"\nexec cat\n')
         (programs / name).chmod(0o755)
     bridge = Bridge(folder, env={"PATH": f"{programs}:{os.environ['PATH']}", **(env or {})})
     config = folder / "config.toml"

@@ -104,7 +104,8 @@ def _tree(inside: Inside, folder: Path, opened: int, depth: int, budget: Budget,
         children: list[Node] | None = None
         if each.kind == "directory" and not each.link and depth > 1:
             children = []
-            with contextlib.suppress(OSError), _below(opened, each.name) as below:  # gone, or not for us to read
+            # Gone, or not for us to read, or another one by now.
+            with contextlib.suppress(OSError, OutsideError), _below(inside, opened, each.name) as below:
                 children = _tree(inside, folder / each.name, below, depth - 1, budget, hidden=hidden)
         nodes.append(Node(shown(each.name), _path(folder, each.name), each.kind, children))
     return nodes
@@ -134,9 +135,11 @@ def _looked_at(inside: Inside, folder: Path, entry: os.DirEntry[str]) -> Found |
 
 
 @contextlib.contextmanager
-def _below(opened: int, name: str) -> Iterator[int]:
+def _below(inside: Inside, opened: int, name: str) -> Iterator[int]:
     below = os.open(name, _FOLDER, dir_fd=opened)
     try:
+        if inside.is_private(os.fstat(below)):
+            raise OutsideError
         yield below
     finally:
         os.close(below)

@@ -77,7 +77,7 @@ def _real(written: Iterable[str], fixed: Iterable[Path]) -> list[Path]:
     """Those of sessions were real paths when they were begun, and have to be so still: an agent may have put a link in
     the place of its folder. What the person who runs the server names may be a link."""
     found: dict[Path, None] = {}
-    for each in map(Path, written):
+    for each in map(Path, dict.fromkeys(written)):
         with contextlib.suppress(OSError, ValueError):
             if each.is_dir() and real_path(each) == each:
                 found[each] = None
