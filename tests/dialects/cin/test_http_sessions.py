@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from dragoman.hub.errors import InvalidRequest
-from dragoman.hub.events import AgentExited, AgentStarted, ToolCalled
+from dragoman.hub.events import AgentExited, AgentStarted
 from tests.dialects.cin.played import Play, played
+from tests.dialects.cin.routes_table import EVERY, HOOKS
 from tests.hub.rig import until
 from tests.services.git.repositories import Person, write
 
@@ -22,7 +23,7 @@ PIXEL = base64.b64encode(b"any bytes").decode()
 
 @pytest.fixture
 async def play(tmp_path: Path) -> AsyncIterator[Play]:
-    async with played(tmp_path, image_bytes=1000) as play:
+    async with played(tmp_path) as play:
         yield play
 
 
@@ -366,177 +367,10 @@ async def test_a_dashboards_guess_of_an_agent_links_nothing(play: Play) -> None:
     assert [plain(each) for each in (await play.good("POST", "/sessions/refresh"))["sessions"]] == [made]
 
 
-# Images
-
-
-@pytest.mark.parametrize(
-    ("kind", "ending"),
-    [("image/png", "png"), ("image/jpeg", "jpg"), ("image/gif", "gif"), ("image/webp", "webp")],
-)
-async def test_pictures_come_with_a_prompt_as_files_that_it_names(play: Play, kind: str, ending: str) -> None:
-    made = await play.made()
-    body = {
-        "prompt": "see",
-        "images": [{"data": PIXEL, "mediaType": kind}, {"data": PIXEL, "mediaType": kind, "name": "a b"}],
-    }
-
-    paths = (await play.good("POST", f"/sessions/{made['id']}/prompt", body))["imagePaths"]
-
-    assert [Path(path).parent for path in paths] == [play.folder / ".cin-images"] * 2
-    assert Path(paths[0]).name.startswith("image-")
-    assert Path(paths[1]).name == f"a_b.{ending}"
-    assert [Path(path).read_bytes() for path in paths] == [b"any bytes"] * 2
-    await until(lambda: play.programs.typed)
-    assert play.programs.typed == [f"[Image: {paths[0]}]\n[Image: {paths[1]}]\n\nsee"]
-
-
-@pytest.mark.parametrize(
-    ("image", "status", "words"),
-    [
-        ({"data": PIXEL, "mediaType": "image/svg+xml"}, 400, "Invalid mediaType"),
-        ({"data": PIXEL, "mediaType": "application/pdf"}, 400, "Invalid mediaType"),
-        ({"data": PIXEL, "mediaType": "IMAGE/PNG"}, 400, "Invalid mediaType"),
-        ({"mediaType": "image/png"}, 400, "data and mediaType"),
-        ({"data": PIXEL}, 400, "data and mediaType"),
-        ({"data": "?", "mediaType": "image/png"}, 400, "base64"),
-        ({"data": 5, "mediaType": "image/png"}, 400, "Invalid fields"),
-        ({"data": base64.b64encode(bytes(1001)).decode(), "mediaType": "image/png"}, 413, "larger than 1000"),
-    ],
-)
-async def test_what_is_no_picture_is_refused_and_nothing_is_sent(
-    play: Play, image: dict[str, Any], status: int, words: str
-) -> None:
-    path = f"/sessions/{(await play.made())['id']}/prompt"
-    good = {"data": PIXEL, "mediaType": "image/png"}
-
-    (await play.ask("POST", path, {"prompt": "x", "images": [good, image]})).failed(status, words)
-    assert play.programs.typed == []
-    assert not (play.folder / ".cin-images").exists()
-    (await play.ask("POST", path, {"images": [good]})).failed(400, "required")
-    (await play.ask("POST", path, {"prompt": "x", "images": [good] * 21})).failed(400, "at most 20")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../../escape",
-        "/etc/cron.d/escape",
-        "..",
-        "...",
-        ".bashrc",
-        "..\\..\\escape",
-        "a/b/c",
-        "a\u0000b",
-        "\u202egnp.exe",
-        "x" * 5000,
-        "-rf",
-        "CON",
-        "\uff0e\uff0e\uff0fescape",
-        "a.png",
-        "",
-    ],
-)
-async def test_no_name_of_a_picture_leads_out_of_their_folder(play: Play, tmp_path: Path, name: str) -> None:
-    path = f"/sessions/{(await play.made())['id']}/prompt"
-    body = {"prompt": "x", "images": [{"data": PIXEL, "mediaType": "image/png", "name": name}]}
-
-    for _ in range(2):  # a name that is taken is not taken again
-        (saved,) = (await play.good("POST", path, body))["imagePaths"]
-        assert Path(saved).parent == play.folder / ".cin-images"
-        assert Path(saved).suffix == ".png"
-        assert not Path(saved).name.startswith((".", "-"))
-    assert len(list((play.folder / ".cin-images").iterdir())) == 2
-    assert not list(tmp_path.rglob("escape"))
-
-
-async def test_pictures_go_into_no_folder_that_is_a_link(play: Play, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (play.folder / ".cin-images").symlink_to(elsewhere)
-    path = f"/sessions/{(await play.made())['id']}/prompt"
-    body = {"prompt": "x", "images": [{"data": PIXEL, "mediaType": "image/png"}]}
-
-    (await play.ask("POST", path, body)).failed(409)
-    assert list(elsewhere.iterdir()) == []
-    assert play.programs.typed == []
-
-
-# Agents elsewhere, and their folders
-
-
-async def test_a_session_elsewhere_is_shown_as_one(play: Play) -> None:
-    outsider = await play.outsider("/their/folder", "codex")
-    await play.says(outsider, ToolCalled(call="c", tool="Bash", input={"command": "ls"}))
-
-    (shown,) = await sessions(play)
-    assert (shown["id"], shown["type"], shown["agent"], shown["cwd"]) == (
-        outsider.id,
-        "external",
-        "codex",
-        "/their/folder",
-    )
-    assert shown["currentTool"] == "Bash"
-    changed = (await play.good("PATCH", f"/sessions/{outsider.id}", {"name": "theirs"}))["session"]
-    assert changed["name"] == "theirs"
-    await play.good("DELETE", f"/sessions/{outsider.id}")
-    assert await sessions(play) == []
-
-
-async def test_what_a_hook_says_of_its_folder_opens_nothing(play: Play, tmp_path: Path) -> None:
-    """Whoever may post a hook may name any folder in it."""
-    secret = tmp_path / "secret"
-    secret.mkdir()
-    (secret / "key").write_text("the key")
-    link = play.folder / "link"
-    link.symlink_to(secret)
-    for cwd in (
-        str(secret),
-        "/",
-        "/etc",
-        str(tmp_path),
-        f"{play.folder}/../secret",
-        str(link),
-        f"{play.folder}/../../etc",
-    ):
-        outsider = await play.outsider(cwd)
-        for route in ("files", "files/tree", "file?path=key", f"file?path={secret}/key", "file?path=/etc/passwd"):
-            reply = await play.ask("GET", f"/sessions/{outsider.id}/{route}")
-            reply.failed(403, "Access denied")
-            assert "the key" not in str(reply.body)
-        (await play.ask("GET", f"/browse?path={cwd}")).failed(403) if cwd != str(link) else None
-        assert str(secret) not in (await play.good("GET", f"/projects/autocomplete?q={tmp_path}"))["suggestions"]
-    known = [item["path"] for item in (await play.good("GET", "/browse"))["items"]]
-    assert known == [str(play.folder)]
-    assert (await play.good("GET", "/projects"))["projects"] == []
-
-
-async def test_a_session_elsewhere_in_a_known_folder_has_its_files(play: Play, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    (project / "inner").mkdir(parents=True)
-    (project / "inner" / "a.txt").write_text("a")
-    (project / "b.txt").write_text("b")
-    outsider = await play.outsider(str(project.resolve() / "inner"))
-    (await play.ask("GET", f"/sessions/{outsider.id}/files")).failed(403, "dialects.cin.projects")
-
-    await play.made(cwd=str(project))
-    said = await play.good("GET", f"/sessions/{outsider.id}/files")
-    assert [entry["name"] for entry in said["files"]] == ["a.txt"]
-    assert (await play.good("GET", f"/sessions/{outsider.id}/file?path=a.txt"))["content"] == "a"
-    (await play.ask("GET", f"/sessions/{outsider.id}/file?path=../b.txt")).failed(403)
-
-
-async def test_an_agent_elsewhere_in_the_servers_own_folder_has_its_files(play: Play) -> None:
-    (play.folder / "a.txt").write_text("a")
-    outsider = await play.outsider(str(play.folder))
-    assert (await play.good("GET", f"/sessions/{outsider.id}/file?path=a.txt"))["content"] == "a"
-
-
 # With a token
 
 
 async def test_with_a_token_nothing_is_told_to_whoever_lacks_it(tmp_path: Path) -> None:
-    from tests.dialects.cin.routes_table import EVERY, HOOKS
-
     async with played(tmp_path, token="s3cret") as play:
         for method, path in EVERY:
             for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "s3cret"}):
