@@ -89,6 +89,7 @@ def test_a_screenshot_comes_back_as_it_was_and_as_nothing_but_a_picture(api: Api
     assert (reply.status, reply.headers["content-type"], reply.body) == (200, "image/png", png())
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in reply.headers["content-security-policy"]
+    assert reply.headers["cross-origin-resource-policy"] == "same-site"
     picture = kept(api) / f"{entry['id']}.png"
     assert picture.stat().st_mode & 0o777 == 0o600
     assert kept(api).stat().st_mode & 0o777 == 0o700
@@ -176,6 +177,8 @@ def test_feedback_is_listed_by_type_state_session_and_page(api: Api) -> None:
     assert types("limit=1&offset=1") == ["works"]
     assert types("offset=9") == []
     assert api.good("GET", "/feedback?limit=1")["total"] == 3
+    page = api.good("GET", "/feedback/unprocessed?limit=1&offset=1")
+    assert ([each["type"] for each in page["feedback"]], page["total"]) == (["bug"], 2)
     assert [each["type"] for each in api.good("GET", "/feedback/unprocessed")["feedback"]] == ["improve", "bug"]
     for query in ("limit=-1", "limit=x", "offset=x", "processed=maybe"):
         api.get(f"/feedback?{query}").failed(400)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.dialects.cin.api import PAGE, STRANGER, Api, served
+from tests.dialects.cin.recorded.bridge import Link
 from tests.dialects.cin.routes_table import EVERY, HOOKS, ROUTES
 
 ALLOWED = (
@@ -133,6 +134,18 @@ def test_leave_is_given_for_every_method_there_is(api: Api, method: str, path: s
     assert reply.headers["access-control-allow-origin"] == PAGE
     assert method in reply.headers["access-control-allow-methods"].split(", ")
     assert "content-type" in reply.headers["access-control-allow-headers"]
+
+
+@pytest.mark.parametrize("origin", [*REFUSED, None, *ALLOWED])
+async def test_a_socket_is_for_the_same_pages_as_everything_else(api: Api, origin: str | None) -> None:
+    link = Link()
+    status = await link.open(api.bridge.port, f"{api.prefix}/any/path", origin)
+    if origin in REFUSED:
+        assert status == 403
+    else:
+        assert status == 101
+        await link.pong()
+        await link.leave()
 
 
 def test_a_program_without_an_origin_is_let_in(api: Api) -> None:

@@ -33,6 +33,13 @@ WIDEST = 100_000
 _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 _DATA_URL = "data:image/png;base64,"
 
+_PICTURE = {
+    **UNCACHED,
+    "content-security-policy": "sandbox; default-src 'none'",
+    "cross-origin-resource-policy": "same-site",
+}
+"""A page of somebody else may not so much as show it."""
+
 _CONFIG = {"enabled": True, "githubRepo": "", "autoFixEnabled": False, "validationEnabled": False}
 _VALIDATION = {
     "enabled": False,
@@ -88,7 +95,6 @@ async def listed(call: Call) -> Response:
     kind, processed, session = call.query("type"), call.query("processed"), call.query("sessionId")
     if processed is not None:
         call.switch("processed")
-    limit, offset = call.number("limit", DEFAULT_LIMIT), call.number("offset", 0)
     found = [
         entry
         for entry in await call.host.feedback.all()
@@ -96,12 +102,12 @@ async def listed(call: Call) -> Response:
         and processed in (None, "true" if entry.processed else "false")
         and session in (None, entry.session_id)
     ]
-    return ok(feedback=[_shown(entry) for entry in found[offset : offset + limit]], total=len(found))
+    return _page(call, found)
 
 
 async def unprocessed(call: Call) -> Response:
     """What nobody has worked through yet."""
-    return ok(feedback=[_shown(entry) for entry in await call.host.feedback.all() if not entry.processed])
+    return _page(call, [entry for entry in await call.host.feedback.all() if not entry.processed])
 
 
 async def created(call: Call) -> Response:
@@ -177,7 +183,7 @@ async def screenshot(call: Call) -> Response:
     picture = await call.host.feedback.picture(entry.id)
     if picture is None:
         raise Problem(404, NO_SCREENSHOT)
-    return Response(picture, 200, {**UNCACHED, "content-security-policy": "sandbox; default-src 'none'"}, "image/png")
+    return Response(picture, 200, _PICTURE, "image/png")
 
 
 async def config(_: Call) -> Response:
@@ -203,6 +209,12 @@ async def _refuse_changes(call: Call, is_: dict[str, object]) -> Response:
     if any(name in is_ and value != is_[name] for name, value in given.items()):
         raise Problem(409, NOT_HERE)
     return ok(config=is_)
+
+
+def _page(call: Call, found: list[Feedback]) -> Response:
+    """``limit`` of them from ``offset`` on, and how many there are."""
+    limit, offset = call.number("limit", DEFAULT_LIMIT), call.number("offset", 0)
+    return ok(feedback=[_shown(entry) for entry in found[offset : offset + limit]], total=len(found))
 
 
 async def _entry(call: Call) -> Feedback:

@@ -76,8 +76,8 @@ class CinSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     feedback_bytes: int = 256 * 1024 * 1024
     """Of all pictures that are kept with feedback; the oldest entries go first."""
 
-    tiles: int = 1000
+    tiles: int = 500
     """Text tiles that are kept; a further one is refused."""
 
-    tile_chars: int = 4000
+    tile_chars: int = 1000
     """Of the text of one."""
