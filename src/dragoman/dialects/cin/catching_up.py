@@ -1,7 +1,7 @@
 """A link that fell behind what the feed keeps: the events that it missed, from the disk, session by session.
 
-Events come in the order of their session and none is left out; of what changes beside them (a session's state) it is
-told what holds in the end.
+Events come in the order of their session and none is left out; of what changes beside them (a session's state, the
+tiles) it is told what holds in the end.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class CatchingUp:
                 self._gone(name)
         if dialect.frames.twins:
             self._put(feed.list_frame())
+        self._put(dialect.frames.extension("text_tiles", dialect.tiles.all()))
         self._resume()
         self._finished = True
         self._wake()
