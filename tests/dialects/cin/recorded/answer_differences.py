@@ -86,19 +86,39 @@ def real_statuses(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
         assert step.answer is not None
         assert isinstance(step.action, Ask)
         text = str(step.answer.body.get("error", "")) if isinstance(step.answer.body, dict) else ""
+        if step.answer.status == 500 and step.action.path.endswith("/restart"):
+            return failed(step, 409, "the program runs already")
         if step.answer.status == 500 and step.action.path == "/sessions":
             told = {"Expected property": "Invalid JSON", "Failed to create session: ": "no program 'gemini' along PATH"}
             wrong = next((mine for theirs, mine in told.items() if text.startswith(theirs)), text)
             return failed(step, 400, wrong + (ANYTHING if wrong.startswith("no program") else ""))
+        if text == "Cannot open terminal for external sessions":
+            return failed(step, 400, "Cannot open a terminal for external sessions")
+        if text.startswith("Invalid mediaType"):
+            return failed(step, 400, "Invalid mediaType: image/svg+xml; known: image/jpeg, image/png, image/gif, image/webp")
+        if asks(step, "GET", "/sessions/*") and "/file?path=/home/user/proj-evil" in step.action.path:
+            return failed(step, 403, "Access denied: path outside session directory")
         return step
 
     return [change(step) if step.answer is not None else step for step in steps]
 
 
+def figures_of_what_is(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """Sessions that were deleted are in no figure."""
+    gone = False
+    made: list[Step] = []
+    for step in steps:
+        if gone and asks(step, "GET", "/stats") and step.answer is not None:
+            step = answer(step, 200, {**step.answer.body, "toolCounts": {}, "avgDurations": {}})
+        gone = gone or asks(step, "DELETE", "/sessions/cleanup*")
+        made.append(step)
+    return made
+
+
 def own_words(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     """What is said of this machine and of this server is said of ours."""
     words: dict[str, Callable[[Any], Any]] = {
-        "/stats": lambda body: {**body, "totalEvents": ANYTHING},
+        "/stats": lambda body: {**body, "totalEvents": ANYTHING, "avgDurations": _some(body["avgDurations"])},
         "/health": lambda body: {**body, "version": ANYTHING, "clients": ANYTHING, "events": ANYTHING},
         "/config": lambda _: {"username": ANYTHING, "hostname": ANYTHING, "tmuxSession": "dragoman"},
         "/feedback": lambda body: {**body, "total": 0},
@@ -115,6 +135,11 @@ def own_words(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
             step = replace(step, answer=replace(step.answer, body=change(step.answer.body)))
         made.append(step)
     return made
+
+
+def _some(durations: dict[str, int]) -> dict[str, Any]:
+    """Those that a clock of the server's own measured may be any."""
+    return {tool: ANYTHING if tool == "Bash" else taken for tool, taken in durations.items()}
 
 
 def known_projects_only(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001

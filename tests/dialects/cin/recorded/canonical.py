@@ -39,6 +39,9 @@ INSIDE = frozenset(
 
 CHANGES = ("session:created", "session:updated", "session:status", "session:deleted")
 
+PROMPTS = ("cin:permission_prompt", "permission_prompt")
+"""The two frames of each."""
+
 NO_NEWS = frozenset({"lastActivity", "gitStatus"})
 """What of a session changes without being told, and what is told by itself."""
 
@@ -50,11 +53,11 @@ def canonical(steps: Sequence[Step], folders: Mapping[str, str] | None = None) -
     for theirs, ours in (folders or {}).items():
         text = text.replace(ours, theirs)
     plain = json.loads(text)
+    inside = frozenset(one["id"] for one in sessions_in(plain) if one["type"] == "internal")
+    plain = [_without_programs(one, inside) for one in plain]
     naming = _Naming(given)
     naming.learn(plain)
     plain = [naming.put(one) for one in plain]
-    inside = frozenset(one["id"] for one in sessions_in(plain) if one["type"] == "internal")
-    plain = [_without_programs(one, inside) for one in plain]
     known: dict[str, _Known] = {}
     made: list[Step] = []
     for step, (heard, answer) in zip(steps, plain, strict=True):
@@ -123,7 +126,10 @@ def _without_programs(value: Any, inside: frozenset[str]) -> Any:
 
 def _is_inside(value: Any, inside: frozenset[str]) -> bool:
     """Whether it is an event of such a session, or tells of one."""
-    event = value.get("data") if isinstance(value, dict) and value.get("type") == "event" else value
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind in ("tokens", "cin:tokens"):
+        return value["payload"].get("sessionId") in inside
+    event = value.get("data") if kind == "event" else value
     return is_event(event) and event["sessionId"] in inside
 
 
@@ -133,6 +139,7 @@ class _Known:
     def __init__(self) -> None:
         self._cards: dict[str, Frame] = {}
         self._listed: Any = None
+        self._prompts: dict[str, int] = {}
 
     def news(self, frames: Sequence[Frame]) -> list[Frame]:
         """The frames of a step: changes as one each, and at the end the list if it has news."""
@@ -148,6 +155,8 @@ class _Known:
                 listed = frame
                 if self._listed is None:
                     made.append(self._first(frame))
+            elif kind in PROMPTS and not self._is_news(told):
+                continue  # more is known of what is asked already
             elif kind != "cin:git_status":
                 of_one = kind == "event" and isinstance(told, dict)
                 for one in [str(told.get("sessionId"))] if of_one else list(pending):
@@ -160,6 +169,11 @@ class _Known:
             self._listed = _plain(listed)
             made.append(listed)
         return made
+
+    def _is_news(self, prompt: Frame) -> bool:
+        known = self._prompts.get(prompt["decisionId"], 0)
+        self._prompts[prompt["decisionId"]] = known + 1
+        return known < len(PROMPTS)
 
     def _first(self, frame: Frame) -> Frame:
         self._listed = _plain(frame)

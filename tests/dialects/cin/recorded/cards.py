@@ -136,10 +136,14 @@ def told_by_events(steps: Sequence[Step]) -> list[Step]:
             _subscribe(filters, step.action.who, step.action.message)
         new: list[Frame] = []
         for event in _events(step):
-            new += [*cards.answered(event), *cards.take(event), both("event", event), *cards.asks(event)]
+            changes = [*cards.answered(event), *cards.take(event)]
+            event_first = event["type"] == "session_end"  # what is gone has said its last
+            new += [both("event", event), *changes] if event_first else [*changes, both("event", event)]
+            new += cards.asks(event)
         new += _by_request(cards, step)
         if any(frame["type"] in CHANGES for frame in new):
             new.append(both("sessions", list(cards.all.values())))
+        step = _shown(cards, step)
         heard: dict[str, list[Frame]] = {}
         for who in open_:
             own = [frame for frame in step.heard.get(who, []) if not _of_sessions(frame)]
@@ -182,6 +186,18 @@ def _wanted(frame: Frame, wanted: Filter | None, cards: Cards) -> bool:
     event = told(frame)
     names = {event["sessionId"], cards.all.get(event["sessionId"], {}).get("agentSessionId")}
     return (not wanted[0] or bool(wanted[0] & names)) and (not wanted[1] or event["type"] in wanted[1])
+
+
+def _shown(cards: Cards, step: Step) -> Step:
+    """The step answered with the sessions as they are."""
+    body = step.answer.body if step.answer is not None else None
+    if step.answer is None or not isinstance(body, dict):
+        return step
+    if "sessions" in body:
+        body = {**body, "sessions": list(cards.all.values())}
+    elif "session" in body:
+        body = {**body, "session": cards.all[body["session"]["id"]]}
+    return replace(step, answer=replace(step.answer, body=body))
 
 
 def _by_request(cards: Cards, step: Step) -> list[Frame]:

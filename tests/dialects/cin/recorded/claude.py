@@ -6,6 +6,7 @@ hooks as the real one does.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -34,6 +35,12 @@ def _program(path: Path, line: str) -> None:
 def called(folder: Path, name: str) -> list[str]:
     """With which words that program was started, each time."""
     return (folder / f"{name}.called").read_text("utf-8").splitlines()
+
+
+def pids(folder: Path) -> list[int]:
+    """The pids of the ``claude`` that were started."""
+    lines = (folder / "record.jsonl").read_text("utf-8").splitlines()
+    return [entry["pid"] for entry in map(json.loads, lines) if "pid" in entry]
 
 
 def _doing(steps: Callable[..., Any]) -> Callable[..., Any]:

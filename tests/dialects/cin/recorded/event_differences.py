@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .canonical import sessions_in
+from .canonical import is_event, objects, sessions_in
+from .compare import ANYTHING
 from .recording import Ask, Frame, Happen, Step
 from .rewriting import asks, both, each_event, new_id, posted, told
+
+LINKED = ("link-1", "perm-link", "zz")
+"""What agents in the folders of sessions of ours called theirs."""
 
 COMPACT = {"auto": "The context is being shortened (auto)"}
 
@@ -90,7 +94,7 @@ def sessions_have_names(name: str, steps: list[Step]) -> list[Step]:  # noqa: AR
     gone: set[str] = set()
     for step in steps:
         if asks(step, "POST", "/event") and posted(step) == {"type": "stop"}:
-            gone |= {told(frame)["sessionId"] for frames in step.heard.values() for frame in frames if _is(frame)}
+            gone |= {told(frame).get("sessionId") for frames in step.heard.values() for frame in frames if _is(frame)}
     return _without(steps, gone)
 
 
@@ -118,7 +122,32 @@ def by_their_ids(name: str, steps: list[Step]) -> list[Step]:
             event["sessionId"] = new_id(name, event.get("agentSessionId"))
         event.pop("terminal", None)
 
-    return each_event(steps, change)
+    steps = each_event(steps, change)
+    theirs = {one["sessionId"] for step in steps for one in objects(list(step.heard.values())) if is_event(one)}
+    more = theirs & {new_id(name, event_of) for event_of in LINKED}
+    for step in steps:
+        if step.answer is not None and isinstance(step.answer.body, dict) and "deleted" in step.answer.body:
+            step.answer.body["deleted"] += len(more)
+    return steps
+
+
+def calls_end(name: str, steps: list[Step]) -> list[Step]:
+    """A call without a result has one once its session is gone."""
+    open_: dict[str, tuple[Frame, list[str]]] = {}
+    for step in steps:
+        for who, frames in step.heard.items():
+            for event in (told(frame) for frame in frames if _is(frame)):
+                if event["type"] == "pre_tool_use" and "toolUseId" in event:
+                    open_.setdefault(event["toolUseId"], (event, []))[1].append(who)
+                elif event["type"] == "post_tool_use":
+                    open_.pop(event.get("toolUseId", ""), None)
+        if asks(step, "DELETE", "/sessions/cleanup*"):
+            for called, hearers in open_.values():
+                ended = {**called, "id": new_id(name, called["id"]), "type": "post_tool_use", "success": False}
+                ended |= {"timestamp": called["timestamp"] + 1, "toolResponse": {"error": ANYTHING}, "duration": 1}
+                for who in hearers:
+                    step.heard.setdefault(who, []).append(both("event", ended))
+    return steps
 
 
 def once_each(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001

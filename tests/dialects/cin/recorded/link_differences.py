@@ -8,8 +8,8 @@ from typing import Any
 
 from .cards import told_by_events
 from .compare import ANYTHING
-from .recording import Frame, Open, Say, Step
-from .rewriting import both, each_frame, each_session, legacy, told
+from .recording import Ask, Frame, Open, Say, Step
+from .rewriting import both, each_frame, each_session, legacy, listening, new_id, told
 
 SEED = frozenset(
     {
@@ -19,6 +19,8 @@ SEED = frozenset(
 )
 
 TWINS = frozenset({"text_tiles", "tokens", "permission_prompt", "permission_resolved", "voice_error"})
+
+DIALOGS = frozenset({"permission_prompt", "permission_resolved", "cin:permission_prompt", "cin:permission_resolved"})
 
 NOT_JSON = "not JSON: "
 
@@ -37,7 +39,7 @@ def native_clients(name: str, steps: list[Step]) -> list[Step]:
         if isinstance(step.action, Open) and step.action.who == who and step.closed is not None:
             open_ = True
             step = replace(step, closed=None, heard={**step.heard, who: _first_burst(steps)})
-        elif open_:
+        elif open_ and not isinstance(step.action, Open):
             step = replace(step, heard={**step.heard, who: list(step.heard.get("https", []))})
         made.append(step)
     return made if name.startswith("cin") else steps
@@ -102,6 +104,70 @@ def _mistake(message: Any) -> str | None:
         return "nothing is asked there that this would answer" if len(content["sessionId"]) == 1 else None
     known = {"ping", "subscribe", "get_history", "voice_start", "voice_stop"}
     return None if message["type"] in known else f"unknown message type: {message['type']!r}"
+
+
+def dialogs_are_told(name: str, steps: list[Step]) -> list[Step]:
+    """A dialog of a program of ours is told to all, also to who comes later, and so is its one answer."""
+    made: list[Step] = []
+    asked: Frame = {}
+    for step, open_ in listening(steps):
+        frames: list[Frame] = []
+        prompt = [both("cin:permission_prompt", asked), legacy("permission_prompt", asked)] if asked else []
+        own = {who: [one for one in said if one["type"] not in DIALOGS] for who, said in step.heard.items()}
+        if isinstance(step.action, Open):
+            own[step.action.who] = [*own.get(step.action.who, []), *prompt]
+        elif (session := _asked_by(step)) is not None:
+            asked = {"sessionId": session, "tool": "Bash", "context": ANYTHING, "options": ANYTHING}
+            asked["decisionId"] = new_id(name, session, "asked")
+            frames = [both("cin:permission_prompt", asked), legacy("permission_prompt", asked)]
+        elif asked and _answer_to(step, asked["sessionId"]):
+            outcome = {"sessionId": asked["sessionId"], "decisionId": asked["decisionId"], "response": "1"}
+            frames, asked = [both("cin:permission_resolved", outcome), legacy("permission_resolved", outcome)], {}
+        made.append(replace(step, heard={who: [*own.get(who, []), *frames] for who in {*open_, *own}}))
+    return made
+
+
+def _asked_by(step: Step) -> str | None:
+    """The session whose program asks because of this step."""
+    action = step.action
+    if not isinstance(action, Ask) or not action.path.endswith("/prompt") or not isinstance(action.body, dict):
+        return None
+    return action.path.split("/")[2] if str(action.body.get("prompt", "")).startswith("perm") else None
+
+
+def _answer_to(step: Step, session: str) -> bool:
+    message = step.action.message if isinstance(step.action, Say) else None
+    if not isinstance(message, dict) or message.get("type") != "permission_response":
+        return False
+    content = message.get("data") or message.get("payload") or {}
+    return content.get("sessionId") == session and str(content.get("response")).isdigit()
+
+
+def answered_once(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """Who answers what is answered already is told so."""
+    resolved = False
+    made: list[Step] = []
+    for step in steps:
+        again = resolved and isinstance(step.action, Say) and _answer_to(step, _session_of(step))
+        if again:
+            assert isinstance(step.action, Say)
+            problem = {"message": "nothing is asked there that this would answer"}
+            said = [both("cin:error", problem), legacy("error", problem)]
+            step = replace(step, heard={**step.heard, step.action.who: said})
+        resolved = resolved or any(one["type"] == "permission_resolved" for one in step.heard.get("A", []))
+        made.append(step)
+    return made
+
+
+def _session_of(step: Step) -> str:
+    message = step.action.message if isinstance(step.action, Say) else {}
+    content = (message.get("data") or message.get("payload") or {}) if isinstance(message, dict) else {}
+    return str(content.get("sessionId", ""))
+
+
+def own_tokens(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+    """Tokens are not read from a screen."""
+    return each_frame(steps, lambda _step, _who, frame: [] if frame["type"] in ("tokens", "cin:tokens") else [frame])
 
 
 def history_as_asked(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001

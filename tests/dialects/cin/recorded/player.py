@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 from .bridge import Bridge, Link
 from .canonical import CHANGES, HOME, canonical, renamed, sessions_in
+from .claude import pids
 from .recording import ORIGINS, PATHS, Answer, Append, Ask, Close, Frame, Happen, Open, Say, Step
 
 LIMIT = 4.0
@@ -28,11 +31,12 @@ _NAMED = re.compile(r"<(session) (\d+)>")
 
 
 class Player:
-    """``root`` is the folder that stands for the recorder's. ``steps`` is what came, as it was heard; ``folders`` those
+    """``root`` is the folder that stands for the recorder's, ``programs`` that of ``claude``. ``steps`` is what came, as it was heard; ``folders`` those
     of ours, by the recorder's."""
 
-    def __init__(self, bridge: Bridge, root: Path, *, limit: float = LIMIT) -> None:
+    def __init__(self, bridge: Bridge, root: Path, programs: Path, *, limit: float = LIMIT) -> None:
         self._bridge = bridge
+        self._programs = programs
         self.folders = {f"{HOME}/home": str(bridge.home), f"{HOME}/src": str(bridge.folder), HOME: str(root)}
         self._limit = limit
         self.links: dict[str, Link] = {}
@@ -91,8 +95,10 @@ class Player:
                 self._append(json.dumps(line))
             case Happen("rollout", lines):
                 self._roll(lines)
-            case Happen(what, lines):
-                await self._script(what, lines)
+            case Happen("killed tmux"):
+                await self._kill()
+            case Happen(_, lines):
+                await self._script(lines)
 
     async def _ask(self, step: Step, action: Ask) -> None:
         body = action.body
@@ -111,12 +117,24 @@ class Player:
             for line in lines:
                 file.write(json.dumps({"timestamp": "2026-11-27T22:00:00.000Z", **json.loads(line)}) + "\n")
 
-    async def _script(self, what: str, lines: Sequence[str]) -> None:
+    async def _kill(self) -> None:
+        """The program of the newest session is ended; known once its session is offline."""
+        os.kill(pids(self._programs)[-1], signal.SIGKILL)
+
+        async def offline() -> bool:
+            listed = await self._bridge.request("GET", "/sessions")
+            internal = [one for one in listed.body["sessions"] if one["type"] == "internal"]
+            return bool(internal[-1]["status"] == "offline")
+
+        async with asyncio.timeout(self._limit):
+            while not await offline():
+                await asyncio.sleep(0.01)
+
+    async def _script(self, lines: Sequence[str]) -> None:
         """A hook's script: it appends its line, and posts it."""
         for line in lines:
             self._append(line)
             await self._bridge.request("POST", "/event", line)
-        assert lines or what == "killed tmux", what
 
     # What comes of it
 
@@ -131,9 +149,7 @@ class Player:
             step.closed = link.closed if self._closes(step, who, link) else step.closed
 
     def _closes(self, step: Step, who: str, link: Link) -> bool:
-        return (
-            link.closed is not None and getattr(step.action, "who", who) == who and not isinstance(step.action, Close)
-        )
+        return link.closed is not None and step.action == Open(who)
 
     async def _until(self, who: str, link: Link, frames: Sequence[Frame]) -> None:
         """Wait for as many frames of each kind, and for the list behind the last change."""
@@ -144,7 +160,8 @@ class Player:
         listed = [_looks(frame) for frame in frames if frame["type"] == "sessions"]
 
         def there() -> bool:
-            came = link.frames[start:]
+            inside = {one["id"] for one in sessions_in(link.frames) if one["type"] == "internal"}
+            came = [frame for frame in link.frames[start:] if not _is_of(frame, inside)]
             if listed and [_looks(frame) for frame in came if frame["type"] == "sessions"][-1:] != listed[-1:]:
                 return False
             changed = any(frame["type"] in CHANGES for frame in came)
@@ -180,8 +197,17 @@ def got(player: Player) -> list[Step]:
 
 
 def _looks(frame: Frame) -> list[tuple[object, ...]]:
-    """How a list shows its sessions, but for ids and times."""
-    return [tuple(map(card.get, ("name", "type", "status", "currentTool", "waitingFor"))) for card in frame["data"]]
+    """How a list shows its sessions, but for ids and times, and for what programs do."""
+    always, elsewhere = ("name", "type", "zonePosition", "autoAccept"), ("status", "currentTool", "waitingFor")
+    return [
+        (*map(card.get, always), *map(card.get, elsewhere if card["type"] == "external" else ()))
+        for card in frame["data"]
+    ]
+
+
+def _is_of(frame: Frame, sessions: set[str]) -> bool:
+    """Whether it is an event of one of these."""
+    return frame["type"] == "event" and frame["data"]["sessionId"] in sessions
 
 
 def _kind(frame: Frame) -> str:
