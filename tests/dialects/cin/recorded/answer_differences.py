@@ -16,11 +16,12 @@ NO_SESSION = "Session not found"
 NO_METHOD = "Method not allowed"
 
 
-def json_for_all(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def json_for_all(name: str, steps: list[Step]) -> list[Step]:
     """What is not known, and what the original answers with its page, is said to be so in JSON."""
     known = ("/tiles/", "/sessions", "/prompt", "/info")
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         page = step.answer is not None and step.answer.body in (HTML, NOT_FOUND)
         assert isinstance(step.action, Ask) or not page
         if page and not step.action.path.startswith(known):  # type: ignore[union-attr]
@@ -29,10 +30,11 @@ def json_for_all(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return made
 
 
-def routes_of_the_dashboard(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def routes_of_the_dashboard(name: str, steps: list[Step]) -> list[Step]:
     """What the dashboard calls, and the original lacks, is there."""
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         if step.answer is not None and step.answer.body == HTML:
             step = _served(step, _listed_before(made))
         made.append(step)
@@ -67,10 +69,11 @@ def _listed_before(steps: list[Step]) -> Any:
     return []
 
 
-def other_origins(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def other_origins(name: str, steps: list[Step]) -> list[Step]:
     """Nothing is served to a page of another origin; who names none is of this machine."""
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         if isinstance(step.action, Ask) and (step.action.origin or "").startswith("http://evil"):
             step = answer(step, 403, "this origin is not allowed" + ANYTHING, "text/plain")
         elif asks(step, "OPTIONS", "/sessions") and step.answer is not None and step.answer.status == 403:
@@ -79,7 +82,7 @@ def other_origins(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return made
 
 
-def real_statuses(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def real_statuses(name: str, steps: list[Step]) -> list[Step]:
     """What the client did wrong is no failure of the server."""
 
     def change(step: Step) -> Step:
@@ -95,7 +98,9 @@ def real_statuses(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
         if text == "Cannot open terminal for external sessions":
             return failed(step, 400, "Cannot open a terminal for external sessions")
         if text.startswith("Invalid mediaType"):
-            return failed(step, 400, "Invalid mediaType: image/svg+xml; known: image/jpeg, image/png, image/gif, image/webp")
+            return failed(
+                step, 400, "Invalid mediaType: image/svg+xml; known: image/jpeg, image/png, image/gif, image/webp"
+            )
         if asks(step, "GET", "/sessions/*") and "/file?path=/home/user/proj-evil" in step.action.path:
             return failed(step, 403, "Access denied: path outside session directory")
         return step
@@ -103,11 +108,12 @@ def real_statuses(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return [change(step) if step.answer is not None else step for step in steps]
 
 
-def figures_of_what_is(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def figures_of_what_is(name: str, steps: list[Step]) -> list[Step]:
     """Sessions that were deleted are in no figure."""
     gone = False
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         if gone and asks(step, "GET", "/stats") and step.answer is not None:
             step = answer(step, 200, {**step.answer.body, "toolCounts": {}, "avgDurations": {}})
         gone = gone or asks(step, "DELETE", "/sessions/cleanup*")
@@ -115,7 +121,7 @@ def figures_of_what_is(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG
     return made
 
 
-def own_words(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def own_words(name: str, steps: list[Step]) -> list[Step]:
     """What is said of this machine and of this server is said of ours."""
     words: dict[str, Callable[[Any], Any]] = {
         "/stats": lambda body: {**body, "totalEvents": ANYTHING, "avgDurations": _some(body["avgDurations"])},
@@ -129,7 +135,8 @@ def own_words(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
         },
     }
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         change = words.get(step.action.path) if isinstance(step.action, Ask) and step.action.method == "GET" else None
         if change is not None and step.answer is not None and step.answer.status == 200:
             step = replace(step, answer=replace(step.answer, body=change(step.answer.body)))
@@ -142,13 +149,12 @@ def _some(durations: dict[str, int]) -> dict[str, Any]:
     return {tool: ANYTHING if tool == "Bash" else taken for tool, taken in durations.items()}
 
 
-def known_projects_only(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def known_projects_only(name: str, steps: list[Step]) -> list[Step]:
     """Folders that nobody works in are not shown."""
     made: list[Step] = []
-    for step in steps:
-        if asks(step, "GET", "/browse?path=/nope"):
-            step = failed(step, 403, "Access denied: path outside the known projects" + ANYTHING)
-        elif asks(step, "GET", "/browse?path=/home/user/proj*"):
+    for recorded in steps:
+        step = recorded
+        if asks(step, "GET", "/browse?path=/nope") or asks(step, "GET", "/browse?path=/home/user/proj*"):
             step = failed(step, 403, "Access denied: path outside the known projects" + ANYTHING)
         elif asks(step, "GET", "/projects/autocomplete*"):
             step = answer(step, 200, {"ok": True, "suggestions": []})

@@ -16,8 +16,12 @@ from .rewriting import both, legacy, listening, new_id, told
 
 BURST = 50
 
+FIRST = ("init", "connected", "text_tiles", "history")
+
 SOME_TIME = 1_795_817_000_001
 """Stands for when a server heard of something."""
+
+CLEANUP = Ask("DELETE", "/sessions/cleanup?phantom=true")
 
 Filter = tuple[frozenset[str], frozenset[str]]
 
@@ -28,6 +32,7 @@ class Cards:
     def __init__(self) -> None:
         self.all: dict[str, Frame] = {}
         self.events: list[Frame] = []
+        self.tiles: list[Frame] = []
         self.open: dict[str, str] = {}
         """Session -> what it asks."""
 
@@ -100,7 +105,7 @@ class Cards:
             both("init", {"sessions": listed}),
             legacy("connected", {"sessionId": newest}),
             both("sessions", listed),
-            legacy("text_tiles", []),
+            legacy("text_tiles", self.tiles),
             both("history", known[-BURST:]),
         ]
 
@@ -140,17 +145,19 @@ def told_by_events(steps: Sequence[Step]) -> list[Step]:
             event_first = event["type"] == "session_end"  # what is gone has said its last
             new += [both("event", event), *changes] if event_first else [*changes, both("event", event)]
             new += cards.asks(event)
+        shown = _shown(cards, step) if step.action == CLEANUP else None
         new += _by_request(cards, step)
         if any(frame["type"] in CHANGES for frame in new):
             new.append(both("sessions", list(cards.all.values())))
-        step = _shown(cards, step)
+        shown = shown or _shown(cards, step)
         heard: dict[str, list[Frame]] = {}
         for who in open_:
             own = [frame for frame in step.heard.get(who, []) if not _of_sessions(frame)]
+            cards.tiles = next((told(frame) for frame in own if frame["type"] == "cin:text_tiles"), cards.tiles)
             if isinstance(step.action, Open) and step.action.who == who:
-                own = _begins(cards.burst(), own)
+                own = [*cards.burst(), *(frame for frame in own if frame["type"] not in FIRST)]
             heard[who] = own + [frame for frame in new if _wanted(frame, filters.get(who), cards)]
-        made.append(replace(step, heard={who: frames for who, frames in heard.items() if frames}))
+        made.append(replace(shown, heard={who: frames for who, frames in heard.items() if frames}))
     return made
 
 
@@ -165,13 +172,6 @@ def _events(step: Step) -> list[Frame]:
 
 def _of_sessions(frame: Frame) -> bool:
     return frame["type"] in (*CHANGES, "sessions", "event")
-
-
-def _begins(burst: list[Frame], own: list[Frame]) -> list[Frame]:
-    """A burst, with the tiles that were told in the recorded one."""
-    tiles = next((frame for frame in own if frame["type"] == "text_tiles"), None)
-    rest = [frame for frame in own if frame["type"] not in ("init", "connected", "text_tiles", "history")]
-    return [*(tiles if tiles is not None and frame["type"] == "text_tiles" else frame for frame in burst), *rest]
 
 
 def _subscribe(filters: dict[str, Filter], who: str, message: Frame) -> None:
@@ -193,7 +193,9 @@ def _shown(cards: Cards, step: Step) -> Step:
     body = step.answer.body if step.answer is not None else None
     if step.answer is None or not isinstance(body, dict):
         return step
-    if "sessions" in body:
+    if "deleted" in body:
+        body = {**body, "deleted": sum(card["type"] == "external" for card in cards.all.values())}
+    elif "sessions" in body:
         body = {**body, "sessions": list(cards.all.values())}
     elif "session" in body:
         body = {**body, "session": cards.all[body["session"]["id"]]}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from . import answer_differences as answers
 from . import event_differences as events
 from . import link_differences as links
+from . import origin_differences as origins
 from .canonical import canonical
 from .recording import Step, load
 
@@ -30,6 +31,8 @@ class Difference:
 
 
 DIFFERENCES: tuple[Difference, ...] = (
+    Difference("nothing is left of an earlier run", "recorded on servers that had run before", origins.fresh),
+    Difference("of two HTTP interfaces cin's is ours", "spec 3.7", origins.one_api),
     Difference(
         "an origin that may not is refused before there is a socket", "design 5: invariant 11", links.refused_before
     ),
@@ -38,6 +41,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("extensions have a namespace, and a twin", "seed: Extension Points; spec 2.5", links.twins),
     Difference("a ping has its pong", "seed: pong; spec 11 #2", links.pongs),
     Difference("what is no message is answered", "spec 1.3; design 5: invariant 8", links.mistakes_are_told),
+    Difference("half an event is made whole", "spec 8; 11 #6", events.half_events),
     Difference("what a hook says is told", "spec 4: recommended mapping", events.tell_all),
     Difference("the agent's own names stay", "spec 2.1, 2.2", events.own_names_stay),
     Difference("an event has all its fields", "seed: AgentEvent; spec 11 #6", events.whole_events),
@@ -47,7 +51,11 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("an agent is known by its id", "spec 4: linking; 11 #7", events.by_their_ids),
     Difference("what comes twice is one event", "spec 11 #5", events.once_each),
     Difference("every call has one result", "design 5: invariant 6", events.calls_end),
-    Difference("dialogs of programs are told, and their outcome", "spec 6: no permission_resolved on that path; 11 #1", links.dialogs_are_told),
+    Difference(
+        "dialogs of programs are told, and their outcome",
+        "spec 6: no permission_resolved on that path; 11 #1",
+        links.dialogs_are_told,
+    ),
     Difference("one answer counts", "design 5: invariant 4", links.answered_once),
     Difference("tokens are those that agents report", "spec 11 #18", links.own_tokens),
     Difference("history is what was asked for", "seed: get_history; spec 11 #3", links.history_as_asked),

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .canonical import is_event, objects, sessions_in
+from .canonical import sessions_in
 from .compare import ANYTHING
 from .recording import Ask, Frame, Happen, Step
 from .rewriting import asks, both, each_event, new_id, posted, told
 
-LINKED = ("link-1", "perm-link", "zz")
-"""What agents in the folders of sessions of ours called theirs."""
-
 COMPACT = {"auto": "The context is being shortened (auto)"}
 
 
-def tell_all(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def tell_all(name: str, steps: list[Step]) -> list[Step]:
     """What the hook said, and the originals dropped."""
 
     def change(step: Step, event: Frame) -> None:
@@ -34,7 +31,7 @@ def tell_all(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return each_event(steps, change)
 
 
-def own_names_stay(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def own_names_stay(name: str, steps: list[Step]) -> list[Step]:
     """An event that came made keeps the agent's own name for its session."""
 
     def change(step: Step, event: Frame) -> None:
@@ -47,7 +44,27 @@ def own_names_stay(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return each_event(steps, change)
 
 
-def whole_events(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+HALF = {"tool_name": "tool", "tool_input": "toolInput", "tool_use_id": "toolUseId"}
+RAW = ("session_id", "transcript_path", "permission_mode", "hook_event_name", "terminal")
+
+
+def half_events(name: str, steps: list[Step]) -> list[Step]:
+    """What a script left as it came has the seed's names, and nothing of the hook's own."""
+
+    def change(_: Step, event: Frame) -> None:
+        if "hook_event_name" in event:
+            event.setdefault("agentSessionId", event["session_id"])
+            event.setdefault("agent", "claude")
+        for theirs, mine in HALF.items():
+            if theirs in event:
+                event[mine] = event.pop(theirs)
+        for field in RAW:
+            event.pop(field, None)
+
+    return each_event(steps, change)
+
+
+def whole_events(name: str, steps: list[Step]) -> list[Step]:
     """What comes by Codex' own way is Codex', and a stop says whether a hook was at work."""
 
     def change(step: Step, event: Frame) -> None:
@@ -72,8 +89,12 @@ def shortening_is_told(name: str, steps: list[Step]) -> list[Step]:
             continue
         about = {key: last[key] for key in ("agent", "cwd", "agentSessionId", "sessionId") if key in last}
         event = {
-            **{"id": new_id(name, number), "timestamp": last["timestamp"] + 1, "type": "notification", **about},
-            **{"message": COMPACT[payload["trigger"]], "level": "compact"},
+            "id": new_id(name, number),
+            "timestamp": last["timestamp"] + 1,
+            "type": "notification",
+            **about,
+            "message": COMPACT[payload["trigger"]],
+            "level": "compact",
         }
         heard = {who: [both("event", event)] for who in _hearers(steps, number)}
         made.append(replace(step, heard=heard))
@@ -89,7 +110,7 @@ def _hearers(steps: list[Step], number: int) -> list[str]:
     return []
 
 
-def sessions_have_names(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def sessions_have_names(name: str, steps: list[Step]) -> list[Step]:
     """What names no session makes none."""
     gone: set[str] = set()
     for step in steps:
@@ -98,7 +119,7 @@ def sessions_have_names(name: str, steps: list[Step]) -> list[Step]:  # noqa: AR
     return _without(steps, gone)
 
 
-def strangers_post_nothing(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def strangers_post_nothing(name: str, steps: list[Step]) -> list[Step]:
     """A page of another origin is not heard."""
     lost = {
         told(frame)["id"]
@@ -122,13 +143,7 @@ def by_their_ids(name: str, steps: list[Step]) -> list[Step]:
             event["sessionId"] = new_id(name, event.get("agentSessionId"))
         event.pop("terminal", None)
 
-    steps = each_event(steps, change)
-    theirs = {one["sessionId"] for step in steps for one in objects(list(step.heard.values())) if is_event(one)}
-    more = theirs & {new_id(name, event_of) for event_of in LINKED}
-    for step in steps:
-        if step.answer is not None and isinstance(step.answer.body, dict) and "deleted" in step.answer.body:
-            step.answer.body["deleted"] += len(more)
-    return steps
+    return each_event(steps, change)
 
 
 def calls_end(name: str, steps: list[Step]) -> list[Step]:
@@ -150,7 +165,7 @@ def calls_end(name: str, steps: list[Step]) -> list[Step]:
     return steps
 
 
-def once_each(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def once_each(name: str, steps: list[Step]) -> list[Step]:
     """What one script appends and posts is one event."""
     for step in steps:
         if not isinstance(step.action, Happen):
@@ -188,8 +203,6 @@ def _without(steps: list[Step], sessions: set[str]) -> list[Step]:
                 if "data" in frame and "payload" in frame and frame["type"] == "sessions":
                     frame["payload"] = frame["data"]
         body = step.answer.body if step.answer else None
-        if isinstance(body, dict) and "deleted" in body:
-            body["deleted"] -= len(sessions)
         if isinstance(body, dict) and isinstance(body.get("sessions"), list):
             body["sessions"] = [one for one in body["sessions"] if one["id"] not in sessions]
     return _without_events(steps, lambda event: event["sessionId"] in sessions)

@@ -1,4 +1,4 @@
-"""Differences in what a socket is told: who may have one, what it begins with, and the answers to what is said on it."""
+"""Differences in what a socket is told: who may have one, what it begins with, and the answers to what it says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIALOGS = frozenset({"permission_prompt", "permission_resolved", "cin:permission
 NOT_JSON = "not JSON: "
 
 
-def refused_before(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def refused_before(name: str, steps: list[Step]) -> list[Step]:
     """An origin that may not is refused before there is a socket."""
     return [replace(step, closed=403) if step.closed in (1008, 4003) else step for step in steps]
 
@@ -35,7 +35,8 @@ def native_clients(name: str, steps: list[Step]) -> list[Step]:
     who = "noorigin"
     made: list[Step] = []
     open_ = False
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         if isinstance(step.action, Open) and step.action.who == who and step.closed is not None:
             open_ = True
             step = replace(step, closed=None, heard={**step.heard, who: _first_burst(steps)})
@@ -50,14 +51,14 @@ def _first_burst(steps: list[Step]) -> list[Frame]:
     return found
 
 
-def both_keys(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def both_keys(name: str, steps: list[Step]) -> list[Step]:
     """What the seed says is said under both names."""
     return each_frame(
         steps, lambda _step, _who, frame: [both(frame["type"], told(frame))] if frame["type"] in SEED else [frame]
     )
 
 
-def twins(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def twins(name: str, steps: list[Step]) -> list[Step]:
     """What the seed would have in a namespace is said there as well, but for what a link begins with."""
 
     def change(step: Step, who: str, frame: Frame) -> list[Frame]:
@@ -69,12 +70,12 @@ def twins(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return each_frame(steps, change)
 
 
-def pongs(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def pongs(name: str, steps: list[Step]) -> list[Step]:
     """A ping has its pong."""
     return _replying(steps, lambda message: [{"type": "pong"}] if message == {"type": "ping"} else None, instead=True)
 
 
-def mistakes_are_told(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def mistakes_are_told(name: str, steps: list[Step]) -> list[Step]:
     """What is no message is answered, and nothing ends."""
 
     def reply(message: Any) -> list[Frame] | None:
@@ -143,11 +144,12 @@ def _answer_to(step: Step, session: str) -> bool:
     return content.get("sessionId") == session and str(content.get("response")).isdigit()
 
 
-def answered_once(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def answered_once(name: str, steps: list[Step]) -> list[Step]:
     """Who answers what is answered already is told so."""
     resolved = False
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         again = resolved and isinstance(step.action, Say) and _answer_to(step, _session_of(step))
         if again:
             assert isinstance(step.action, Say)
@@ -165,12 +167,12 @@ def _session_of(step: Step) -> str:
     return str(content.get("sessionId", ""))
 
 
-def own_tokens(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def own_tokens(name: str, steps: list[Step]) -> list[Step]:
     """Tokens are not read from a screen."""
     return each_frame(steps, lambda _step, _who, frame: [] if frame["type"] in ("tokens", "cin:tokens") else [frame])
 
 
-def history_as_asked(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def history_as_asked(name: str, steps: list[Step]) -> list[Step]:
     """The newest of those that were asked for, under either name; nothing for a limit that is none."""
     for step in steps:
         for who, frames in step.heard.items():
@@ -198,7 +200,7 @@ def _all_events(steps: list[Step], until: Step) -> list[Frame]:
     return list(seen.values())
 
 
-def session_fields(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def session_fields(name: str, steps: list[Step]) -> list[Step]:
     """Both names of the agent's own session, and no tmux where there is none."""
 
     def change(_: int, session: Frame) -> None:
@@ -212,14 +214,15 @@ def session_fields(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
     return each_session(steps, change)
 
 
-def by_events(name: str, steps: list[Step]) -> list[Step]:  # noqa: ARG001
+def by_events(name: str, steps: list[Step]) -> list[Step]:
     """Sessions are told of as what happens changes them."""
     return told_by_events(steps)
 
 
 def _replying(steps: list[Step], reply: Any, *, instead: bool = False) -> list[Step]:
     made: list[Step] = []
-    for step in steps:
+    for recorded in steps:
+        step = recorded
         frames = reply(step.action.message) if isinstance(step.action, Say) else None
         if frames is not None:
             assert isinstance(step.action, Say)

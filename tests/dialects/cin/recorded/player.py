@@ -31,8 +31,8 @@ _NAMED = re.compile(r"<(session) (\d+)>")
 
 
 class Player:
-    """``root`` is the folder that stands for the recorder's, ``programs`` that of ``claude``. ``steps`` is what came, as it was heard; ``folders`` those
-    of ours, by the recorder's."""
+    """``root`` is the folder that stands for the recorder's, ``programs`` that of ``claude``. ``steps`` is what came, as it
+    was heard; ``folders`` are ours, by the recorder's."""
 
     def __init__(self, bridge: Bridge, root: Path, programs: Path, *, limit: float = LIMIT) -> None:
         self._bridge = bridge

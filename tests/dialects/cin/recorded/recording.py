@@ -104,6 +104,32 @@ class Beside:
     shows: Callable[[Frame], bool]
 
 
+HOOK = {
+    "session_id": "hs-generated",
+    "transcript_path": "/t",
+    "cwd": "/home/user/proj",
+    "permission_mode": "default",
+    "hook_event_name": "PreToolUse",
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    "tool_use_id": "tu-generated",
+}
+REPO_HOOK = {
+    **HOOK,
+    "session_id": "hs-repo-hook",
+    "tool_use_id": "tu-repo-hook",
+    "id": "7f3a4148-718b-43ac-84f1-42db9c8149a6",
+    "timestamp": 1795817354541,
+    "type": "pre_tool_use",
+    "sessionId": "hs-repo-hook",
+    "agent": "claude",
+}
+SCRIPTED = {
+    "repo-hook": (json.dumps(REPO_HOOK),),
+    "generated": (json.dumps({**HOOK, "hook_type": "", "agent": "claude", "tty": "/dev/pts/9"}),),
+}
+"""What each of the two scripts appends and posts (spec §8)."""
+
 THREAD = "0199aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee"
 """Of the Codex session in ``cin3``, whose rollout the recorder wrote."""
 
@@ -292,7 +318,7 @@ class _Reader:
             case "append":
                 return Append(said)
             case "run" | "note":
-                return Happen(said)
+                return Happen(said, SCRIPTED.get(said, ()))
         return None
 
     def _origin(self, method: str) -> str | None:

@@ -1,0 +1,119 @@
+"""The recorded conversations of both original servers, held with ours: the same but for named differences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import dragoman.server.serve as serve
+from tests.dialects.cin.stream_checker import problems as untrue
+
+from . import world
+from .bridge import Bridge
+from .canonical import HOME, git_of
+from .claude import programs
+from .compare import ANYTHING, problems
+from .differences import DIFFERENCES, Difference, expected, steps
+from .player import LIMIT, Player, got
+from .recording import NAMES, Step, load
+
+MOST = 40
+"""Differences that there may be."""
+
+ANYTHINGS = 100
+"""Fields that may be whatever they are, in all conversations together."""
+
+BY_FILE = frozenset({"cab-file", "cin2", "cin3"})
+"""Those in which agents write files that the server is to watch."""
+
+NO_CLOCK = "settles = 3600\nsilence = 3600\ngone_working = 3600\ngone_idle = 3600\ngone_codex = 3600\n"
+"""Nothing is believed because of the time that a replay takes."""
+
+WATCHES = any("watch" in name.lower() for name in vars(serve))
+
+
+def plays(name: str) -> object:
+    """A recording, where the server has all that it takes."""
+    skip = pytest.mark.skipif(name in BY_FILE and not WATCHES, reason="the server watches no files yet")
+    return pytest.param(name, marks=skip)
+
+
+@pytest.mark.parametrize("name", [plays(name) for name in NAMES])
+async def test_our_server_says_what_was_recorded(name: str, tmp_path: Path) -> None:
+    wanted = expected(name)
+    found, player = await hold(name, wanted, tmp_path)
+    assert not found, "\n".join([f"{name}:", *found])
+    for who in player.links:
+        filtered = who == "A" and name in ("cab", "cin")
+        assert untrue(player.heard(who), filtered=filtered) == [], who
+
+
+async def test_what_git_says_is_what_was_recorded(tmp_path: Path) -> None:
+    """Of the folder that is the same here: one commit, and then a file that git does not know."""
+    _, player = await hold("cin", expected("cin"), tmp_path)
+    said, recorded = git_of(player.steps)[player.folders[f"{HOME}/proj"]], git_of(load("cin"))[f"{HOME}/proj"]
+    assert {**said, "lastCommitTime": 0} == {**recorded, "lastCommitTime": 0}
+
+
+async def test_what_our_server_says_too_much_is_seen(tmp_path: Path) -> None:
+    wanted = [*expected("cin")[:12]]
+    heard = {who: [frame for frame in frames if frame["type"] != "event"] for who, frames in wanted[9].heard.items()}
+    wanted[9] = Step(wanted[9].action, wanted[9].answer, wanted[9].closed, {k: v for k, v in heard.items() if v})
+    found, _ = await hold("cin", wanted, tmp_path)
+    assert any("not expected" in problem and "user_prompt_submit" in problem for problem in found)
+
+
+async def test_what_our_server_does_not_say_is_seen(tmp_path: Path) -> None:
+    wanted = [*expected("cin")[:8]]
+    more = {"A": [*wanted[6].heard["A"], {"type": "pong"}]}
+    wanted[6] = Step(wanted[6].action, wanted[6].answer, wanted[6].closed, more)
+    found, _ = await hold("cin", wanted, tmp_path, limit=0.3)
+    assert any("missing" in problem and "pong" in problem for problem in found)
+
+
+def test_there_are_few_differences_and_each_has_a_name() -> None:
+    assert len(DIFFERENCES) <= MOST
+    assert len({difference.name for difference in DIFFERENCES}) == len(DIFFERENCES)
+    assert all(difference.cites for difference in DIFFERENCES)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.name)
+def test_a_difference_is_one(difference: Difference) -> None:
+    at = DIFFERENCES.index(difference)
+    assert any(steps(name)[at] != steps(name)[at + 1] for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_difference_changes_what_a_client_does(name: str) -> None:
+    first, *rest = steps(name)
+    for after in rest:
+        assert [step.action for step in after] == [step.action for step in first]
+
+
+def test_little_may_be_anything() -> None:
+    said = [[step.heard, step.answer and step.answer.body] for name in NAMES for step in steps(name)[-1]]
+    assert json.dumps(said).count(ANYTHING) <= ANYTHINGS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_expected_is_what_it_is(name: str) -> None:
+    assert problems(expected(name), expected(name)) == []
+
+
+async def hold(name: str, wanted: Sequence[Step], folder: Path, *, limit: float = LIMIT) -> tuple[list[str], Player]:
+    """Hold one conversation with a server of its own: what was wrong, and who held it."""
+    root = folder / "home"
+    root.mkdir()
+    world.make(root)
+    bridge = Bridge(folder / "server", env={"PATH": programs(folder / "bin")}, hooked=NO_CLOCK)
+    await bridge.start()
+    player = Player(bridge, root.resolve(), folder / "bin", limit=limit)
+    try:
+        await player.play(wanted)
+    finally:
+        await player.leave()
+        bridge.stop()
+    return problems(wanted, got(player)), player
