@@ -169,7 +169,9 @@ async def test_so_far_it_is_what_it_is(last: int, timed_posts: bool, tmp_path: P
         wrongs: dict[str, list[str]] = {}
         for number, scenario in enumerate(scenarios):
             shown = k.card(scenario.life.session)
-            if shown["status"] != status or not {shown.get("currentTool")} <= (tools or {None}):
+            # a prompt that comes after its own call may hide it for a moment
+            known = tools | {None} if number or not tools else tools
+            if shown["status"] != status or shown.get("currentTool") not in known:
                 order = [one.payload["hook_event_name"] for one in tracks[number][0]][-6:]
                 wrongs[str(number)] = [k.status(scenario.life.session), " ".join(order)]
         assert not wrongs, f"{len(wrongs)} of {len(scenarios)} are not {status}\n{report(wrongs)}"
