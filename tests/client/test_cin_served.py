@@ -134,6 +134,57 @@ async def test_a_turn_is_told_and_what_it_asks_is_answered(bridge: Bridge) -> No
             assert later.sessions[session] == client.sessions[session]
 
 
+async def test_an_agent_that_somebody_started_elsewhere_is_heard_and_found_again(
+    bridge: Bridge, tmp_path: Path
+) -> None:
+    """By its hooks; and its history, as in the second example of the manual, by its own id."""
+    agent = "6f0c2d52-6d9f-4b53-9c3e-0f4e8c1b7a10"
+
+    async def post(name: str, **fields: Any) -> None:
+        hook = {"session_id": agent, "cwd": str(bridge.folder), "hook_event_name": name, **fields}
+        assert (await bridge.request("POST", "/event", hook)).status == 200
+
+    call = {"tool_name": "Bash", "tool_input": {"command": "npm test"}, "tool_use_id": "toolu_1"}
+    async with CinClient(url(bridge), options=QUICK) as client, Hearing(client) as hearing:
+        await post("SessionStart", source="startup")
+        found = await eventually(
+            lambda: [name for name, one in client.sessions.items() if one.get("agentSessionId") == agent], "the session"
+        )
+        (session,) = found
+        assert client.sessions[session]["type"] == "external"
+        await post("UserPromptSubmit", prompt="make the tests pass")
+        await post("PreToolUse", **call)
+        await hearing.until(session, type="pre_tool_use", tool="Bash")
+        assert client.sessions[session]["currentTool"] == "Bash"
+        await post("PostToolUse", **call, tool_response={"stdout": "12 passing"})
+        await post("Stop", stop_hook_active=False, last_assistant_message="All twelve pass.")
+        await hearing.until(session, type="stop", response="All twelve pass.")
+        assert client.sessions[session]["status"] == "waiting"
+        assert await client.history(session=agent) == hearing.events(session)
+        await post("SessionEnd", reason="logout")
+        await hearing.until(session, type="session_end", reason="logout")
+        assert client.sessions[session]["status"] == "offline"
+    example = tmp_path / "past.py"
+    example.write_text(_examples()[1].replace("ws://127.0.0.1:7337/cin/ws", url(bridge)))
+    made = await asyncio.to_thread(
+        subprocess.run, [sys.executable, str(example)], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert made.stderr == ""
+    said = [line.split() for line in made.stdout.splitlines()]
+    assert [words[:2] for words in said[:4]] == [
+        ["claude", "pre_tool_use"],
+        ["claude", "post_tool_use"],
+        ["claude", "stop"],
+        ["claude", "session_end"],
+    ]
+    assert said[4][:2] == ["there", "in"]
+
+
+def _examples() -> list[str]:
+    manual = (Path(__file__).parents[2] / "docs" / "client-cin.md").read_text()
+    return [text.partition("```")[0] for text in manual.split("```python\n")[1:]]
+
+
 async def test_a_subscription_leaves_the_rest_out(bridge: Bridge) -> None:
     async with CinClient(url(bridge), options=QUICK) as client, Hearing(client) as hearing:
         one, other = await scripted(bridge), await scripted(bridge)
@@ -163,9 +214,8 @@ async def test_a_message_of_an_extension_reaches_the_others(bridge: Bridge) -> N
 
 
 async def test_the_first_example_of_the_manual_runs(bridge: Bridge, tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "client-cin.md").read_text()
     example = tmp_path / "watch.py"
-    example.write_text(manual.partition("```python\n")[2].partition("```")[0])
+    example.write_text(_examples()[0])
     watching = await asyncio.create_subprocess_exec(
         sys.executable, str(example), url(bridge), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
