@@ -53,6 +53,7 @@ class FakeHostFactory:
     """
 
     kind = KIND
+    elsewhere = False
 
     def __init__(self, stage: Stage | None = None, *, folder: str = "/srv/agent", thinks: bool = False) -> None:
         self.ways = Ways(stage or Stage(), folder, thinks)
