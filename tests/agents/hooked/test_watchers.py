@@ -281,6 +281,25 @@ async def test_no_more_logs_are_followed_than_there_is_room_for(tmp_path: Path) 
     assert texts(heard.facts).count("first") == 6
 
 
+async def test_what_nobody_knows_yet_waits_and_holds_up_no_other(tmp_path: Path) -> None:
+    """An agent of ours learns its own name late."""
+    heard, ours, theirs = Heard(), transcript(tmp_path), transcript(tmp_path, PERMITTED)
+    heard.own = {CLAUDE: None, PERMITTED: None}
+    async with watching(heard, tmp_path) as watchers:
+        append(ours, said("ours"))
+        append(theirs, said("theirs", PERMITTED))
+        await until(lambda: len(watchers._logs) == 2)
+        append(transcript(tmp_path, CODEX), said("another's", CODEX))
+        await until(lambda: texts(heard.facts) == ["another's"])
+        heard.own = {CLAUDE: True, PERMITTED: False}
+        await until(lambda: "theirs" in texts(heard.facts))
+        append(ours, said("more"))
+        append(theirs, said("more", PERMITTED))
+        await until(lambda: "more" in texts(heard.facts))
+        await until(lambda: len(watchers._logs) == 2)
+    assert heard.known == {PERMITTED, CODEX}
+
+
 # What it costs
 
 

@@ -51,6 +51,8 @@ class Heard:
         self.known = set(known)
         self.told: list[Told] = []
         self.posts: list[HookPost] = []
+        self.own: dict[str, bool | None] = {}
+        """Sessions that we run ourselves; None where that is not known yet."""
         self.refuses: list[Exception] = []
         """Raised, each once, for what comes next."""
 
@@ -69,8 +71,10 @@ class Heard:
         *,
         cwd: str | None = None,
         create: bool = False,
-    ) -> bool:
+    ) -> bool | None:
         self._refuse()
+        if self.own.get(agent_session, False) is not False:
+            return None if self.own[agent_session] is None else False
         if create:
             self.known.add(agent_session)
         if agent_session not in self.known:

@@ -6,6 +6,7 @@ What opens files is to be called in a thread, while nothing else is.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,10 @@ COPIED = 5000
 """Milliseconds before a log was there, or was named: what it tells of earlier times was copied into it."""
 
 MAX_ASIDE = 10_000
-"""Logs that are known to be no sessions of a person's."""
+"""Logs of which is remembered that they make no session."""
+
+ASIDE = 60.0
+"""Seconds for which that is remembered: a session of ours that is over may be gone on with by a person."""
 
 PATH_CHARS = 4096
 """Length of a path; a longer one is none."""
@@ -51,7 +55,8 @@ class Following:
         self._limits = limits
         self._say = say
         self._logs: dict[str, Followed] = {}
-        self._aside: dict[str, None] = {}
+        self._aside: dict[str, float] = {}
+        """Logs that make no session, and since when that is known."""
 
     def __iter__(self) -> Iterator[Followed]:
         return iter(tuple(self._logs.values()))
@@ -70,6 +75,11 @@ class Following:
     def drop(self, followed: Followed) -> None:
         """Follow it no more."""
         self._logs.pop(str(followed.path), None)
+
+    def leave(self, followed: Followed) -> None:
+        """Nor take it for a session's for a while: it is one of ours."""
+        self.drop(followed)
+        self._set_aside(str(followed.path))
 
     def take_kept(self, kept: Kept) -> None:
         """Go on with one that a server before this one followed."""
@@ -125,15 +135,13 @@ class Following:
     def take_found(self, found: Found) -> bool:
         """Follow a log that was found; False while it cannot be said whose it is."""
         path = os.path.realpath(found.path)
-        if path in self._logs or path in self._aside:
+        if path in self._logs or time.monotonic() - self._aside.get(path, float("-inf")) < ASIDE:
             return True
         head = found.source.head(Path(path))
         if head is None:
             return False
         if head.aside:
-            self._aside[path] = None
-            if len(self._aside) > MAX_ASIDE:
-                del self._aside[next(iter(self._aside))]
+            self._set_aside(path)
             return True
         tail = partial(self._tail, Path(path))
         follow = partial(Followed, found.source, head.session, create=True, cwd=head.cwd)
@@ -144,6 +152,12 @@ class Following:
         if found.state:
             followed.take_state(self._limits, found.at)
         return True
+
+    def _set_aside(self, path: str) -> None:
+        self._aside.pop(path, None)
+        self._aside[path] = time.monotonic()
+        if len(self._aside) > MAX_ASIDE:
+            del self._aside[next(iter(self._aside))]
 
     def _follow(self, followed: Followed) -> Followed:
         if len(self._logs) >= self._settings.logs:

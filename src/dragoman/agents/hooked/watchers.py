@@ -65,7 +65,7 @@ class Observer(Taker, Protocol):
         *,
         cwd: str | None = None,
         create: bool = False,
-    ) -> bool: ...
+    ) -> bool | None: ...
 
 
 class Watchers:
@@ -227,7 +227,7 @@ class Watchers:
 
     async def _given(self, followed: Followed) -> bool:
         """Give on the first that waits; whether to go on."""
-        known = True
+        known: bool | None = True
         try:
             known = await self._intake.observed(
                 followed.source.agent,
@@ -244,11 +244,17 @@ class Watchers:
             self._said.warn("refused", f"something that {followed.path.name} says is left out: {problem}")
         except Exception:  # one record never costs those behind it
             log.exception("a record of %s is not taken in", followed.path.name)
-        followed.gave()
-        if not known and not followed.create:
-            self._logs.drop(followed)  # its session is gone
+        if known is None:  # nobody can say yet whether it is of an agent of ours
+            self._waits = True
             return False
-        return True
+        followed.gave()
+        if known:
+            return True
+        if followed.create:
+            self._logs.leave(followed)
+        else:
+            self._logs.drop(followed)  # its session is gone
+        return False
 
     async def _search_logs(self, now: float) -> None:
         assert self._search is not None
