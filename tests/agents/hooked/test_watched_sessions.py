@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from dragoman.agents.hooked.factory import HookedFactory
 from dragoman.agents.hooked.intake import Intake
 from dragoman.agents.hooked.settings import HookedSettings
 from dragoman.agents.hooked.watchers import Watchers
+from dragoman.hub.events import AgentExited, AgentStarted
+from dragoman.hub.permissions import LOCAL
 from tests.hub.rig import Hub, InMemory, until
 
 from .kit import DrivenFactory, Kit, kinds
@@ -57,11 +59,16 @@ class Live(Kit):
 
 
 @asynccontextmanager
-async def watched(folder: Path, **settings: Any) -> AsyncIterator[tuple[Live, Watchers]]:
-    """An intake and watchers that give on to it."""
+async def watched(folder: Path, *, drove: str = "", **settings: Any) -> AsyncIterator[tuple[Live, Watchers]]:
+    """An intake and watchers that give on to it, where a Codex that we ``drove`` is over."""
     given = HookedSettings(look=0.01, discover=0.02, **settings)
     k = Live(Hub(InMemory(), folder, factories=[DrivenFactory()]), given)
     await k.open()
+    if drove:
+        own = await k.registry.create(LOCAL, kind="driven", cwd=str(folder), agent="codex")
+        own.record(AgentStarted(run=1, agent_session=drove))
+        own.record(AgentExited(cause="exit"))
+        await k.settle()
     watchers = Watchers(k.intake, given, home=folder, environ={})
     k.intake.transcript_named = watchers.named
     await watchers.open()
@@ -205,13 +212,33 @@ async def test_sessions_that_run_already_are_in_the_list_without_a_story(tmp_pat
         assert await k.events(CLAUDE) == await k.events(PERMITTED) == []
 
 
-async def test_an_agent_that_we_drive_makes_no_session_by_its_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [CODEX, None], ids=["named", "not named yet"])
+async def test_an_agent_that_we_drive_makes_no_session_by_its_log(tmp_path: Path, named: str | None) -> None:
     async with watched(tmp_path) as (k, watchers):
-        await k.own("codex", CODEX)
+        own = await k.own("codex", named)
         append(rollout(tmp_path), now_recorded("codex", "text"))
-        await until(lambda: len(watchers._logs) == 1, "it is followed")
-        await until(lambda: not any(one.waiting for one in watchers._logs), "it is read")
-        assert k.rows() == []
+        if named is None:
+            await until(lambda: any(one.waiting for one in watchers._logs))
+            own.hooks.agent_session = CODEX  # type: ignore[union-attr]
+        append(transcript(tmp_path), said("theirs"))
+        await until(lambda: len(k.rows()) == 1)
+        await until(lambda: len(watchers._logs) == 1)
+        assert [row.agent for row in k.rows()] == ["claude"]
+
+
+async def test_a_session_that_we_drove_makes_none_by_its_log_later(tmp_path: Path) -> None:
+    """After a restart its log is one that was written to a short while ago. Who goes on with it is somebody else."""
+    append(rollout(tmp_path), now_recorded("codex", "text"))
+    async with watched(tmp_path, drove=CODEX) as (k, watchers):
+        append(transcript(tmp_path), said("theirs"))
+        await until(lambda: len(k.rows()) == 1)
+        assert [row.agent for row in k.rows()] == ["claude"]
+        assert str(rollout(tmp_path)) not in {str(one.path) for one in watchers._logs}
+        tomorrow = datetime.now(UTC) + timedelta(days=1)
+        later = {"type": "event_msg", "payload": {"type": "task_started"}, "timestamp": tomorrow.isoformat()}
+        watchers._logs._aside.clear()  # as after a minute
+        append(rollout(tmp_path), line(later))
+        await until(lambda: len(k.rows()) == 2)
 
 
 def _all_read(watchers: Watchers, size: int) -> bool:

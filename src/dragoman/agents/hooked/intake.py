@@ -40,6 +40,12 @@ UNHEARD = 1.0
 
 ASK_AGAIN = 0.05
 
+LOG_UNSURE = 5.0
+"""The same for a session log: nobody waits for what it says, and it may be the way by which it learns its own name."""
+
+ENDED_BEFORE = 5000
+"""Milliseconds after a session of ours changed last in which its agent may still write its log."""
+
 LOG_FIRST = 0.3
 """Seconds for which a hook that does not say how its call ended waits until the agent's log has said so."""
 
@@ -80,6 +86,8 @@ class Intake:
         """Those that are over, and since when."""
         self._making: dict[Key, _Turn] = {}
         self._transcripts: set[tuple[str, str, HookChannel]] = set()
+        self._unsure: dict[Key, float] = {}
+        """Logs of which an agent of ours could not say yet whether they are its own, and since when."""
         self._in_making = 0
         self._waiting = 0
         self._tasks = TaskOwner("hooked")
@@ -194,15 +202,17 @@ class Intake:
         *,
         cwd: str | None = None,
         create: bool = False,
-    ) -> bool:
-        """Take what was read in a session log; whether it is of a session of ours.
+    ) -> bool | None:
+        """Take what was read in a session log; whether it was taken, None while nobody can say whose it is.
 
-        ``create`` makes one for it in the folder ``cwd`` where there is none. Returns once it is recorded, not once it
-        is durable. Raises ``LimitReached`` and ``StorageUnavailable``.
+        ``create`` makes a session for it in the folder ``cwd`` where there is none. Returns once it is recorded, not
+        once it is durable. Raises ``LimitReached`` and ``StorageUnavailable``.
         """
         key = agent, agent_session
-        if key not in self._sessions and (not create or self._closed or await self._is_own(key)):
-            return False
+        if key not in self._sessions:
+            own = not create or self._closed or self._log_is_own(key, observation.at)
+            if own is not False:
+                return None if own is None else False
         async with self._alone(key):
             _, hooked = await self._open(key, cwd)
             hooked.observe(observation, agent_session)
@@ -260,6 +270,16 @@ class Intake:
                 hooks = session.hooks
                 if hooks is not None:
                     yield hooks.hears(agent, agent_session)
+
+    def _log_is_own(self, key: Key, at: int | None) -> bool | None:
+        """Whether an agent that we drive, or drove, wrote this; None while one cannot say yet. Never waits."""
+        said = list(self._hears(key))
+        if True not in said and None in said:
+            since = self._unsure.setdefault(key, self._clock.monotonic())
+            if self._clock.monotonic() - since < LOG_UNSURE:
+                return None
+        self._unsure.pop(key, None)
+        return True in said or any(_wrote(row, key, at) for row in self._registry.rows(OWNER))
 
     # Its session
 
@@ -372,6 +392,13 @@ class _Turn:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.users = 0
+
+
+def _wrote(row: SessionRow, key: Key, at: int | None) -> bool:
+    """Whether this session of ours had the agent that wrote this; what comes later is of one who went on with it."""
+    if row.kind == "hooked" or (row.agent, row.agent_session) != key:
+        return False
+    return at is None or at <= row.changed_at + ENDED_BEFORE
 
 
 def _agent_of(session: Session) -> HookedAgent:
