@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 THREADS = 4
 
+SECONDS = 60.0
+"""Within which a disk must have answered, those before it included."""
+
 MOST_BYTES = 64 * 1024 * 1024
 """Of a file that is kept; no limit of what is in one allows so much."""
 
@@ -36,12 +39,18 @@ class Disk:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="cin-disk")
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives, done in a thread. Raises what it raises; ``StorageUnavailable`` at the server's end."""
+        """What ``work`` gives, done in a thread. Raises what it raises; ``StorageUnavailable`` at the server's end, and
+        for a disk that does not answer: what was begun may be done later all the same."""
         try:
             begun = self._threads.submit(work)
         except RuntimeError:
             raise StorageUnavailable("the server stops") from None
-        return await asyncio.wrap_future(begun)
+        done = asyncio.wrap_future(begun)
+        finished, _ = await asyncio.wait([done], timeout=SECONDS)
+        if not finished:
+            done.cancel()
+            raise StorageUnavailable("the disk does not answer")
+        return done.result()
 
     def close(self) -> None:
         """What has begun is done; what waits is not."""

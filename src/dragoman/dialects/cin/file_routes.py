@@ -99,12 +99,11 @@ async def file(call: Call) -> Response:
 
 async def browse(call: Call) -> Response:
     """What is in a known folder; without a path, which folders are known."""
-    asked = call.query("path")
+    asked, known = call.query("path"), await call.host.known.all(call.principal)
     if not asked:
-        known = await call.host.known.all(call.principal)
         return ok(path="", parent=None, items=[Item(each.name or str(each), str(each), True) for each in known])
     path = _path(Path("/"), asked)
-    inside = await call.host.known.inside(call.principal)
+    inside = await call.host.known.inside(known)
     budget = Budget(call.host.settings.folder_entries)
 
     def look() -> tuple[list[Item], str | None]:

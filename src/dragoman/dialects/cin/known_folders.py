@@ -50,9 +50,8 @@ class KnownFolders:
         sessions = [row.cwd for row in self._registry.rows(principal) if _vouched(row)]
         return await self._disk.run(lambda: _real((*kept, *sessions), self._fixed))
 
-    async def inside(self, principal: Principal) -> Inside:
-        """What opens things in them."""
-        known = await self.all(principal)
+    async def inside(self, known: Iterable[Path]) -> Inside:
+        """What opens things in known folders."""
         return await self._disk.run(lambda: Inside(known, private=self._private))
 
     async def inside_of(self, principal: Principal, row: SessionRow) -> Inside | None:

@@ -51,10 +51,10 @@ async def completed(call: Call) -> Response:
     limit, asked = min(call.number("limit", DEFAULT_LIMIT), MOST), (call.query("q") or "").strip()
     if "\0" in asked or len(asked) > QUERY_CHARS:
         raise Problem(400, "q is no path")
-    known = [str(each) for each in await call.host.known.all(call.principal)]
-    inside = await call.host.known.inside(call.principal)
+    known = await call.host.known.all(call.principal)
+    inside = await call.host.known.inside(known)
     budget = Budget(call.host.settings.folder_entries)
-    suggestions = await call.host.disk.run(lambda: _completed(known, inside, asked, budget))
+    suggestions = await call.host.disk.run(lambda: _completed(map(str, known), inside, asked, budget))
     return ok(suggestions=suggestions[:limit])
 
 
