@@ -96,11 +96,11 @@ async def test_a_session_that_moves_is_followed(repository: Path, tmp_path: Path
 
 
 async def test_who_asks_without_a_link_is_told_for_a_while(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LINGER", 0.3)
     told: list[str] = []
     async with looking(told) as folders:
         assert folders.asked(row("one", repository)) is None, "it was not looked at yet"
         await until(lambda: told == ["one"], told, 30)
+        monkeypatch.setattr(module, "LINGER", 0.05)
         found = folders.asked(row("one", repository))
         assert found is not None
         assert found.branch == "main"

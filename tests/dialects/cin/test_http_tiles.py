@@ -128,6 +128,7 @@ async def test_every_link_is_shown_each_change_once_and_in_order(api: Api) -> No
         changed = {**made, "text": "new"}
 
         for link in (one, other):
+            await link.until(lambda link=link: len(of(link.frames, "cin:text_tiles")) >= 3, "three changes")  # type: ignore[misc]
             await link.pong()
             told = of(link.frames, "cin:text_tiles")
             assert [frame["data"] for frame in told] == [[made], [changed], []]

@@ -113,10 +113,8 @@ async def test_many_events_are_one_look(person: Person, around: Path) -> None:
     async with poller(person, around, settle=0.3) as git:
         await git.first(folder)
         write(folder / "n")
-        for number in range(5000):
+        for _ in range(5000):
             git.touch(folder)
-            if number % 500 == 0:
-                await asyncio.sleep(0)
         await git.sees(folder, {"untracked": 1, "total": 1})
         await git.folders.refresh(str(folder))
 
@@ -248,13 +246,13 @@ async def test_a_slow_folder_does_not_hold_up_the_loop(person: Person, around: P
     program = around / "stuck-git"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    async with poller(person, around, program=str(program), patience=0.5) as git:
+    async with poller(person, around, program=str(program), patience=2.0) as git:
         git.folders.watch(str(folder))
         longest, last = 0.0, time.monotonic()
         while git.status(folder) is None:
             await asyncio.sleep(0)
             longest, last = max(longest, time.monotonic() - last), time.monotonic()
-        assert longest < 0.4
+        assert longest < 1.5
 
 
 async def test_whoever_fails_when_told_stops_nothing(person: Person, around: Path) -> None:
