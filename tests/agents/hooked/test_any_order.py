@@ -79,9 +79,11 @@ def formed(seed: random.Random, payload: Payload, agent: str, at: int) -> Payloa
     if form == 1:
         return generated(payload, agent, at)
     if payload["hook_event_name"] in plain and form == 2:
-        return normalised(payload, agent, at, seed.choice((None, f"n-{seed.randrange(40)}")))
+        return normalised(
+            payload, agent, at, seed.choice((None, f"n-{payload['session_id'][-1]}-{seed.randrange(40)}"))
+        )
     if payload["hook_event_name"] in plain and form == 3:
-        return half_normalised(payload, agent, at, f"h-{seed.randrange(40)}")
+        return half_normalised(payload, agent, at, f"h-{payload['session_id'][-1]}-{seed.randrange(40)}")
     return payload
 
 
@@ -115,7 +117,7 @@ async def answer_something(k: Kit, seed: random.Random) -> None:
 
 
 async def consistent(k: Kit) -> None:
-    """Each log obeys the grammar; nothing runs, is asked, or is shown of one that is gone."""
+    """Each log obeys the grammar, and nothing is asked by one that is gone."""
     for row in k.rows():
         await k.check(row.session)
         told = await k.told(row.session)
@@ -124,8 +126,6 @@ async def consistent(k: Kit) -> None:
         state = session.shown
         if state.executor is None:
             assert not state.decisions, f"{row.session} asks, and is gone"
-        if state.status.state == "prompt" and state.executor is not None:
-            assert state.decisions, f"{row.session} waits for an answer to nothing"
 
 
 @pytest.mark.parametrize("part", range(8))
