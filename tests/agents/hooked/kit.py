@@ -83,8 +83,9 @@ class Kit:
 
     async def _kill(self) -> None:
         """End as if killed: nothing of this life runs any more, nor sees the end of a process."""
-        for _, agent in self.intake._agents.values():
+        for session, agent in self.intake._agents.values():
             agent.presence.let_go()
+            session.end_expiries()
         mine = [task for task in asyncio.all_tasks() if task.get_name().startswith("hooked:")]
         for task in mine:
             task.cancel()
