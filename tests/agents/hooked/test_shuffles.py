@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.agents.common.logs import read_claude_line
 from tests.agents.hooked.kit import Kit, kit
 from tests.agents.hooked.manual_time import timed
 from tests.agents.hooked.scenario import STEP, Scenario, claude, codex, gemini, play, problems, shuffled, when
@@ -175,3 +176,45 @@ async def test_so_far_it_is_what_it_is(last: int, timed_posts: bool, tmp_path: P
                 order = [one.payload["hook_event_name"] for one in tracks[number][0]][-6:]
                 wrongs[str(number)] = [k.status(scenario.life.session), " ".join(order)]
         assert not wrongs, f"{len(wrongs)} of {len(scenarios)} are not {status}\n{report(wrongs)}"
+
+
+async def without_its_last_stop(k: Kit) -> list[Scenario]:
+    """Shuffled lives that go on, whose last stop never came."""
+    scenarios = [claude(f"unstopped-{number}") for number in range(40)]
+    tracks = []
+    for number, scenario in enumerate(scenarios):
+        posts = scenario.posts(timed=number % 2 == 0)[:LAST_STOP]
+        tracks.append((shuffled(posts, random.Random(number)), False))
+    await play(k, tracks)
+    await k.advance(k.settings.settles + 1)
+    assert {k.card(scenario.life.session)["status"] for scenario in scenarios} == {"working"}
+    return scenarios
+
+
+@timed
+async def test_a_last_stop_that_is_lost_is_found_in_the_log(tmp_path: Path) -> None:
+    async with kit(tmp_path) as k:
+        for scenario in await without_its_last_stop(k):
+            words = [{"type": "text", "text": scenario.responses[1]}]
+            message = {"id": "msg_2", "role": "assistant", "content": words, "stop_reason": "end_turn"}
+            record = {"type": "assistant", "sessionId": scenario.life.session, "uuid": "u2", "message": message}
+            assert await k.intake.observed("claude", scenario.life.session, read_claude_line(record))
+            await k.advance(5)
+            assert k.status(scenario.life.session) == "waiting (prompt)"
+            stops = [one["response"] for one in await k.events(scenario.life.session) if one["type"] == "stop"]
+            assert stops == list(scenario.responses)
+
+
+@timed
+async def test_a_last_stop_that_is_lost_is_found_out_by_time(tmp_path: Path) -> None:
+    """Idle after ``silence``, where it is known to live; else gone after ``gone_working``."""
+    async with kit(tmp_path, gone_working=100_000) as k:
+        scenarios = await without_its_last_stop(k)
+        await k.advance(k.settings.silence)
+        assert {k.status(scenario.life.session) for scenario in scenarios} <= {"idle", "waiting (prompt)"}
+    async with kit(tmp_path / "gone") as k:
+        scenarios = await without_its_last_stop(k)
+        await k.advance(k.settings.gone_working)
+        assert {k.status(scenario.life.session) for scenario in scenarios} <= {"idle", "offline"}
+        await k.jump(k.settings.gone_idle, 10)
+        assert {k.status(scenario.life.session) for scenario in scenarios} == {"offline"}
