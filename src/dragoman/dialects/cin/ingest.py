@@ -49,15 +49,16 @@ async def _taken(host: Host, scope: Scope, receive: Receive) -> tuple[int, bytes
     raw = await _body(receive)
     try:
         check_hook_payload(raw, host.registry.limits)
+    except LimitReached as problem:
+        return 413, _problem(str(problem))
+    try:
         payload = _decoder.decode(raw)
         if isinstance(payload, dict):
             agent = "codex" if scope["path"] == "/event/codex" else None
             await host.intake.take(HookPost(payload=payload, channel="http", agent=agent))
     except NOT_JSON:
         return _INVALID
-    except LimitReached as problem:
-        return 413, _problem(str(problem))
-    except HubError as problem:
+    except HubError as problem:  # also where too much waits, or too many sessions are open: later there may be room
         return 503, _problem(str(problem))
     return _INVALID if payload is None else _TAKEN
 
