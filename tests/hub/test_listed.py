@@ -62,6 +62,7 @@ class Listing:
         self.rests = False
         self.agent_session: str | None = None
         self._own_calls: list[tuple[str, str]] = []
+        self._turn: str | None = None
         self._asked: list[tuple[str, str]] = []
         self._settings: dict[str, Any] = {}
         self._attach: Any = None
@@ -76,7 +77,7 @@ class Listing:
         return {
             "active_at": self.active_at,
             "rests": self.rests,
-            "tool": self._own_calls[-1][1] if self._own_calls else None,
+            "tool": (self._own_calls[-1][1] or None) if self._own_calls else None,
             "agent_session": self.agent_session,
             "asks": self._asked[0][1] if self._asked else None,
             "detail": detail if self._attach is None else {**detail, "attach": self._attach},
@@ -99,16 +100,32 @@ class Listing:
                 self._asked.append((fact.decision, fact.kind))
             case DecisionResolved():
                 self._asked = [asked for asked in self._asked if asked[0] != fact.decision]
-            case TurnEnded():
-                self.rests = True
-            case HookAnswered(hook="stop"):
-                self.rests = self.rests or fact.verdict != "blocked"
-            case TurnStarted() | StateChanged(next="working"):
+            case TurnEnded() if fact.turn == self._turn:
+                self._turn = None
+                self._rest()
+            case HookAnswered(hook="stop") if fact.verdict != "blocked":
+                self._rest()
+            case TurnStarted():
+                self._turn, self.rests = fact.turn, False
+            case StateChanged(next="working"):
                 self.rests = False
+            case StateChanged(next="idle") if fact.prev in ("working", "prompt") and self._turn is None:
+                if fact.cause != "silence":
+                    self._rest()
+            case MessageAdded(role="user", turn=None):
+                self._forget_calls()
             case AgentStarted():
                 self.rests, self.agent_session = False, fact.agent_session or self.agent_session
             case HookAnswered(hook="start"):
                 self.agent_session = fact.agent_session or self.agent_session
+
+    def _rest(self) -> None:
+        self.rests = True
+        self._forget_calls()
+
+    def _forget_calls(self) -> None:
+        """What is open from before is none that the agent is at."""
+        self._own_calls = [(call, "") for call, _ in self._own_calls]
 
 
 class ElsewhereFactory(PuppetFactory):

@@ -260,7 +260,7 @@ def _changed(state: SessionState, fact: StateChanged, at: int) -> None:
     state.tape_end = max(state.tape_end, fact.tape_offset or 0)
     if fact.next == "working":
         state.rests = False
-    elif fact.next == "idle" and fact.prev in ("working", "prompt") and fact.cause != "silence":
+    elif fact.next == "idle" and fact.prev in ("working", "prompt") and fact.cause != "silence" and state.turn is None:
         _rest(state)
 
 

@@ -327,8 +327,8 @@ class StreamChecker:
             if name not in told:
                 return self._say(f"has no {name}")
         self._session(told["sessionId"])
-        if told["decisionId"] in self._prompts or told["decisionId"] in self._resolved:
-            self._say(f"{told['decisionId']} a second time")
+        if self._prompts.get(told["decisionId"]) == told or told["decisionId"] in self._resolved:
+            self._say(f"{told['decisionId']} a second time")  # and nothing more is known of it
         self._prompts[told["decisionId"]] = told
         return None
 

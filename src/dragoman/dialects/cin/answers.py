@@ -50,6 +50,14 @@ def answer_of(opened: DecisionOpened, number: str) -> Answer:
     return _own_rows(opened)[picked - 1][1]
 
 
+def number_of(opened: DecisionOpened, given: Answer) -> str | None:
+    """The number of the row that says this; None where none does."""
+    if given.option is not None:
+        return str(given.option)
+    rows = () if opened.options or opened.questions else _own_rows(opened)
+    return next((str(number) for number, (_, answer) in enumerate(rows, 1) if answer == given), None)
+
+
 def question_of(opened: DecisionOpened) -> int | None:
     """The place, from 0, of the question that such an answer is to; None where there are none."""
     return position(opened) if opened.questions else None

@@ -26,7 +26,7 @@ from dragoman.hub.permissions import LOCAL
 from dragoman.hub.registry import Registry
 
 from . import messages as wire
-from .answers import asked_now
+from .answers import asked_now, number_of
 from .asking import prompt_of
 from .cards import GitOf, card, differs, status_of
 from .frames import Frames, encode
@@ -95,6 +95,8 @@ class Feed:
         self._links: dict[Reader, Callable[[], None]] = {}
         self._waking = False
         self._listing: asyncio.TimerHandle | None = None
+        self._resolving: DecisionOpened | None = None
+        """What the outcome that is being told is of."""
         self._last_asked = -1
         """The newest entry that asks something."""
         self._joined: tuple[int, int, bytes, int] = (0, 0, b"", 0)
@@ -198,8 +200,10 @@ class Feed:
 
     # What is told
 
-    def before(self, session: SessionLog, event: Event) -> None:  # noqa: ARG002
+    def before(self, session: SessionLog, event: Event) -> None:
         """See ``hub.log.Witness``."""
+        if isinstance(event.fact, DecisionResolved):
+            self._resolving = session.shown.decisions.get(event.fact.decision)
         if session.id not in self._stories:
             self._stories[session.id] = story_of_state(session.shown)
 
@@ -304,7 +308,7 @@ class Feed:
         if isinstance(fact, DecisionResolved):
             if shown != fact.decision:
                 return b"", None
-            frames = self._frames.resolved(_resolved(name, fact))
+            frames = self._frames.resolved(_resolved(name, fact, self._resolving))
             self.asked.pop(name)
             more, asked = self._next(session)
             return frames + more, asked or Asked(name, None)
@@ -367,8 +371,6 @@ class Feed:
             wake()
 
 
-def _resolved(session: str, fact: DecisionResolved) -> wire.PermissionResolved:
-    option = fact.answer.option if fact.answer is not None else None
-    return wire.PermissionResolved(
-        session_id=session, decision_id=fact.decision, response=None if option is None else str(option)
-    )
+def _resolved(session: str, fact: DecisionResolved, opened: DecisionOpened | None) -> wire.PermissionResolved:
+    number = None if opened is None or fact.answer is None else number_of(opened, fact.answer)
+    return wire.PermissionResolved(session_id=session, decision_id=fact.decision, response=number)
