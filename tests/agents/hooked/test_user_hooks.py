@@ -59,6 +59,35 @@ async def test_the_socket_is_this_users_alone(path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+async def test_another_user_is_not_heard_even_where_the_file_system_lets_them(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening(path) as place:
+        path.chmod(0o666)
+        path.parent.chmod(0o755)
+        child = os.fork()
+        if child == 0:
+            heard = b"?"
+            try:
+                os.chdir(path.parent)
+                os.setgid(65534)
+                os.setuid(65534)
+                with socket.socket(socket.AF_UNIX) as link:
+                    link.connect(path.name)
+                    link.sendall(line({}))
+                    heard = b""
+                    with contextlib.suppress(ConnectionError):
+                        heard = link.recv(100)
+            finally:
+                os._exit(len(heard))
+        ended = await asyncio.to_thread(os.waitpid, child, 0)
+        assert ended == (child, 0)
+        assert place.posts == []
+        assert caplog.messages == ["a hook of another user came to the socket and is not heard"]
+        assert await place.posted(line({})) == b"\n"
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
