@@ -42,7 +42,7 @@ CHECK = "DRAGOMAN_HOOK_CHECK"
 
 
 def main() -> None:
-    began = time.time_ns() // 1_000_000
+    began, parent = time.time_ns() // 1_000_000, os.getppid()
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, leave)
     signal.setitimer(signal.ITIMER_REAL, WITHIN)
@@ -53,7 +53,7 @@ def main() -> None:
     line = post(began, agent, event, payload if len(payload) <= WHOLE else shortened(payload))
     link = connected(path)
     link.sendall(line)
-    said = heard(link, event == WAITS)
+    said = heard(link, parent if event == WAITS else None)
     # half an answer, of a server that was killed, is none
     if said.endswith(b"\n") and (event == WAITS or CHECK in os.environ):
         write_all(1, said.strip())
@@ -146,16 +146,18 @@ def ancestors(pid: int) -> "list[tuple[int, int]]":
     return found
 
 
-def heard(link: socket.socket, waits: bool) -> bytes:
-    """All that the server says until it closes; nothing once nobody wants it. Empty lines say that it lives."""
+def heard(link: socket.socket, parent: "int | None") -> bytes:
+    """All that the server says until it closes. Empty lines say that it lives.
+
+    With ``parent`` it is waited for, until that process, which wants the answer, is gone.
+    """
     said = b""
-    parent = os.getppid()
     while True:
         part = link.recv(65536)
         if not part:
             return said
         said = (said + part).lstrip()
-        if waits:
+        if parent is not None:
             if os.getppid() != parent:  # the shell that ran us was ended, and we were not told
                 return b""
             signal.setitimer(signal.ITIMER_REAL, QUIET)
