@@ -23,7 +23,7 @@ from tests.hub.rig import until
 
 from .posting import LIMIT, PERMISSION, line, listening, ran, script
 
-SOON = post_script.WITHIN + 3.0
+SOON = post_script.WITHIN + 8.0
 """Seconds in which it must have left where nobody answers: an interpreter's start on a busy machine is in it."""
 
 QUIET = (0, b"")
@@ -344,7 +344,7 @@ async def test_it_is_quick(path: Path) -> None:
     """The quickest of some: what the machine does beside is not the script's."""
     async with listening(path):
         taken = [await timed(path, b'{"tool_response": "%s"}' % (b"x" * 10_000)) for _ in range(10)]
-    assert min(taken) < 0.15, taken
+    assert min(taken) < 0.25, taken
 
 
 def test_it_needs_little() -> None:
