@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.agents.common.tail import LogTail
+from dragoman.agents.common.tail import READ_AT_ONCE, LogTail, last_records
 from dragoman.hub.limits import HubLimits
 
 
@@ -320,3 +320,31 @@ def test_another_users_file_is_not_read(tmp_path: Path) -> None:
     append(path, line(1))
     os.chown(path, 12345, 12345)
     assert numbers(LogTail(path, own=True)) == []
+
+
+@given(st.lists(st.integers(0, 3000), max_size=200), st.integers(0, 300_000))
+def test_the_last_records_before_a_place_are_those_that_begin_and_end_before_it(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], end: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    lines = [b'{"n":%d,"pad":"%s"}\n' % (number, b"x" * size) for number, size in enumerate(sizes)]
+    append(path, b"".join(lines))
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    first = max(0, end - READ_AT_ONCE)
+    inside = [
+        (start, number)
+        for number, (start, line) in enumerate(zip(starts, lines, strict=True))
+        if first <= start and start + len(line) <= end
+    ]
+    found = [(start, record["n"]) for start, record in last_records(path, end, HubLimits())]
+    assert found == (inside[1:] if first and inside[:1] and inside[0][0] == first else inside)
+
+
+def test_the_last_records_of_what_is_no_file_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert list(last_records(path, 100, HubLimits())) == []
+    append(path, b'{"a":1}\n[1]\n{"a":"%s"}\n{"b":2}\n' % (b"x" * 5000))
+    (tmp_path / "link").symlink_to(path)
+    assert list(last_records(tmp_path / "link", 100, HubLimits(), own=True)) == []
+    found = last_records(path, path.stat().st_size, HubLimits(hook_bytes=1000))
+    assert [record for _, record in found] == [{"a": 1}, {"b": 2}]
