@@ -304,7 +304,7 @@ def test_the_ready_line_names_coop_at_the_root_and_the_others_by_prefix(tmp_path
         base = f"ws://127.0.0.1:{ready['port']}"
         assert ready["url"] == f"{base}/ws"
         others = {name: f"{base}/{name}/ws" for name in ("hub", "coworker", "onion")}
-        assert ready["dialects"] == {"coop": f"{base}/ws", **others}
+        assert ready["dialects"] == {"coop": f"{base}/ws", "cin": f"{base}/cin/", **others}
 
 
 def test_a_unix_socket_serves_the_same(tmp_path: Path) -> None:

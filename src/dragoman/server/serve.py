@@ -316,6 +316,7 @@ class Server:
             folder=self.workplace,
             state=self._folder.path / "cin",
             private=self._private(),
+            makes_sessions=not self._only_session,
         )
 
     def _passes(self, path: str, origin: str) -> bool:

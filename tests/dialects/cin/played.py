@@ -124,8 +124,9 @@ class NoIntake:
 class Play:
     """The server. ``hub`` is what lies under it."""
 
-    def __init__(self, folder: Path, token: str | None, settings: CinSettings) -> None:
+    def __init__(self, folder: Path, token: str | None, settings: CinSettings, *, makes_sessions: bool) -> None:
         self.folder = folder
+        self._makes_sessions = makes_sessions
         self.programs, self.elsewhere = Programs(), Elsewhere()
         self.hub = Hub(InMemory(), folder, factories=[self.programs, self.elsewhere])
         self._token = token
@@ -143,6 +144,7 @@ class Play:
             intake=NoIntake(),
             folder=self.folder,
             state=self.folder.parent / "state",
+            makes_sessions=self._makes_sessions,
         )
         application = Application([self.dialect], root="cin", limits=PumpLimits())
         guard = Guard(application, bound="127.0.0.1", origin_rule=lambda _path, origin: passes(origin))
@@ -225,11 +227,13 @@ class Play:
 
 
 @asynccontextmanager
-async def played(folder: Path, token: str | None = None, **changes: Any) -> AsyncIterator[Play]:
+async def played(
+    folder: Path, token: str | None = None, *, makes_sessions: bool = True, **changes: Any
+) -> AsyncIterator[Play]:
     """The server, whose own folder is ``folder/work``."""
     work = folder.resolve() / "work"
     work.mkdir()
-    play = Play(work, token, msgspec.structs.replace(CinSettings(), **changes))
+    play = Play(work, token, msgspec.structs.replace(CinSettings(), **changes), makes_sessions=makes_sessions)
     await play.start()
     try:
         yield play

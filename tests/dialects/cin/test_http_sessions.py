@@ -146,6 +146,12 @@ async def test_a_session_of_somebodys_tmux_is_attached_to(play: Play) -> None:
     assert made["tmuxSession"] == "theirs_1"
 
 
+async def test_a_server_that_was_started_for_one_session_makes_no_other(tmp_path: Path) -> None:
+    async with played(tmp_path, makes_sessions=False) as play:
+        (await play.ask("POST", "/sessions", {})).failed(409, "one session")
+        assert await sessions(play) == []
+
+
 # Changed
 
 

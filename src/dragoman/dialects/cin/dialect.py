@@ -66,6 +66,7 @@ class CinDialect:
         folder: Path,
         state: Path,
         private: Sequence[Path] = (),
+        makes_sessions: bool = True,
     ) -> None:
         self.registry = registry
         self.settings = settings
@@ -87,6 +88,7 @@ class CinDialect:
             settings=settings,
             intake=intake,
             folder=folder,
+            makes_sessions=makes_sessions,
             disk=self.disk,
             known=KnownFolders(registry, settings, projects, self.disk, folder=folder, private=private),
             projects=projects,

@@ -31,14 +31,15 @@ class Host(msgspec.Struct, frozen=True):
     """``folder`` is the server's workplace; ``disk`` where files are read and written, ``known`` which folders may be
     looked into.
 
-    ``principal`` is who sends a request, None for whoever may not; ``may_post`` whether its hooks are taken. ``show``
-    is a session as clients see it.
+    ``makes_sessions``: clients may make some. ``principal`` is who sends a request, None for whoever may not;
+    ``may_post`` whether its hooks are taken. ``show`` is a session as clients see it.
     """
 
     registry: Registry
     settings: CinSettings
     intake: HookIntake
     folder: Path
+    makes_sessions: bool
     disk: Disk
     known: KnownFolders
     projects: Projects

@@ -33,6 +33,7 @@ KIND = "terminal"
 
 NAME_CHARS = 200
 
+ONLY_SESSION = "This server has one session, which it was started with"
 NO_EXTERNAL_RESTART = "Cannot restart external sessions"
 NO_EXTERNAL_TERMINAL = "Cannot open a terminal for external sessions"
 USE_TERMINAL = "Use /terminal endpoint for internal sessions"
@@ -101,6 +102,8 @@ async def one(call: Call) -> Response:
 async def created(call: Call) -> Response:
     """Make a session and start its program. Whatever stands in the way, no session is left behind."""
     _check_may_create(call.principal)
+    if not call.host.makes_sessions:
+        raise Problem(409, ONLY_SESSION)
     body = await call.read(CreateBody)
     agent = body.agent or DEFAULT_AGENT
     launch = launch_of(agent, body.flags or {})
