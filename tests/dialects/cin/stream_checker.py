@@ -22,7 +22,10 @@ LEGACY = frozenset({"connected", "sessions", "text_tiles", "tokens", "permission
 WITHOUT_TWIN = ("connected", "sessions")
 
 EXTENSIONS = frozenset(
-    {"cin:text_tiles", "cin:git_status", "cin:permission_prompt", "cin:permission_resolved", "cin:tokens"}
+    {
+        *("cin:text_tiles", "cin:git_status", "cin:permission_prompt", "cin:permission_resolved", "cin:tokens"),
+        *("cin:error", "cin:voice_error"),
+    }
 )
 OTHERS = frozenset({"error", "voice_ready", "voice_transcript", "voice_utterance_end", "voice_error"})
 

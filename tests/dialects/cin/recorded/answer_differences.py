@@ -128,6 +128,7 @@ def own_words(name: str, steps: list[Step]) -> list[Step]:
         "/health": lambda body: {**body, "version": ANYTHING, "clients": ANYTHING, "events": ANYTHING},
         "/config": lambda _: {"username": ANYTHING, "hostname": ANYTHING, "tmuxSession": "dragoman"},
         "/feedback": lambda body: {**body, "total": 0},
+        "/feedback/unprocessed": lambda body: {**body, "total": 0},
         "/feedback/config": lambda body: {"ok": True, "config": {**body["config"], "validationEnabled": False}},
         "/feedback/validation/config": lambda body: {
             "ok": True,

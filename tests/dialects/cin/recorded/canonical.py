@@ -130,7 +130,7 @@ def _is_inside(value: Any, inside: frozenset[str]) -> bool:
     if kind in ("tokens", "cin:tokens"):
         return value["payload"].get("sessionId") in inside
     event = value.get("data") if kind == "event" else value
-    return is_event(event) and event["sessionId"] in inside
+    return is_event(event) and event.get("sessionId") in inside
 
 
 class _Known:
@@ -139,7 +139,7 @@ class _Known:
     def __init__(self) -> None:
         self._cards: dict[str, Frame] = {}
         self._listed: Any = None
-        self._prompts: dict[str, int] = {}
+        self._prompts: dict[str | None, int] = {}
 
     def news(self, frames: Sequence[Frame]) -> list[Frame]:
         """The frames of a step: changes as one each, and at the end the list if it has news."""
@@ -171,9 +171,10 @@ class _Known:
         return made
 
     def _is_news(self, prompt: Frame) -> bool:
-        known = self._prompts.get(prompt["decisionId"], 0)
-        self._prompts[prompt["decisionId"]] = known + 1
-        return known < len(PROMPTS)
+        decision = prompt.get("decisionId")  # the originals have no name for it
+        known = self._prompts.get(decision, 0)
+        self._prompts[decision] = known + 1
+        return decision is None or known < len(PROMPTS)
 
     def _first(self, frame: Frame) -> Frame:
         self._listed = _plain(frame)

@@ -207,7 +207,7 @@ def _by_request(cards: Cards, step: Step) -> list[Frame]:
     if not isinstance(step.action, Ask) or step.answer is None or step.answer.status not in (200, 201):
         return []
     body, path = step.answer.body, step.action.path
-    session = body.get("session") if isinstance(body, dict) else None
+    session: Any = body.get("session") if isinstance(body, dict) else None
     if step.action.method == "POST" and path == "/sessions":
         cards.all[session["id"]] = dict(session)
         return [both("session:created", dict(session))]

@@ -6,6 +6,7 @@ fails as much as one that was never named.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,18 +72,13 @@ DIFFERENCES: tuple[Difference, ...] = (
 )
 
 
+@functools.cache
 def steps(name: str) -> list[list[Step]]:
-    """A recording as it was, and after each of the differences."""
+    """A recording as it was, and after each of the differences. Not to be changed."""
     made = [load(name)]
     for difference in DIFFERENCES:
-        made.append(difference.rule(name, _copy(made[-1])))
+        made.append(difference.rule(name, copy.deepcopy(made[-1])))
     return made
-
-
-def _copy(steps: list[Step]) -> list[Step]:
-    import copy
-
-    return copy.deepcopy(steps)
 
 
 @functools.cache

@@ -87,8 +87,8 @@ def shortening_is_told(name: str, steps: list[Step]) -> list[Step]:
         if payload.get("hook_event_name") != "PreCompact" or not last:
             made.append(step)
             continue
-        about = {key: last[key] for key in ("agent", "cwd", "agentSessionId", "sessionId") if key in last}
-        event = {
+        about: Frame = {key: last[key] for key in ("agent", "cwd", "agentSessionId", "sessionId") if key in last}
+        event: Frame = {
             "id": new_id(name, number),
             "timestamp": last["timestamp"] + 1,
             "type": "notification",
@@ -187,7 +187,7 @@ def once_each(name: str, steps: list[Step]) -> list[Step]:
 
 
 def _is(frame: Frame) -> bool:
-    return frame["type"] == "event"
+    return bool(frame["type"] == "event")
 
 
 def _without(steps: list[Step], sessions: set[str]) -> list[Step]:

@@ -20,6 +20,9 @@ from .recording import ORIGINS, PATHS, Answer, Append, Ask, Close, Frame, Happen
 LIMIT = 4.0
 """Seconds that a step waits for what is expected of it."""
 
+PATIENCE = 20.0
+"""Seconds that a program may take to finish its turn, or to be missed."""
+
 OPEN = 101
 
 ROLLOUT = "rollout-2026-11-27T22-00-00-0199aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee.jsonl"
@@ -31,8 +34,10 @@ _NAMED = re.compile(r"<(session) (\d+)>")
 
 
 class Player:
-    """``root`` is the folder that stands for the recorder's, ``programs`` that of ``claude``. ``steps`` is what came, as it
-    was heard; ``folders`` are ours, by the recorder's."""
+    """``root`` is the folder that stands for the recorder's, ``programs`` that of ``claude``.
+
+    ``steps`` is what came, as it was heard; ``folders`` are ours, by the recorder's.
+    """
 
     def __init__(self, bridge: Bridge, root: Path, programs: Path, *, limit: float = LIMIT) -> None:
         self._bridge = bridge
@@ -118,16 +123,17 @@ class Player:
                 file.write(json.dumps({"timestamp": "2026-11-27T22:00:00.000Z", **json.loads(line)}) + "\n")
 
     async def _kill(self) -> None:
-        """The program of the newest session is ended; known once its session is offline."""
-        os.kill(pids(self._programs)[-1], signal.SIGKILL)
+        """The program of the newest session is ended, once it does nothing; known when its session is offline."""
 
-        async def offline() -> bool:
+        async def status() -> str:
             listed = await self._bridge.request("GET", "/sessions")
-            internal = [one for one in listed.body["sessions"] if one["type"] == "internal"]
-            return bool(internal[-1]["status"] == "offline")
+            return str([one for one in listed.body["sessions"] if one["type"] == "internal"][-1]["status"])
 
-        async with asyncio.timeout(self._limit):
-            while not await offline():
+        async with asyncio.timeout(PATIENCE):
+            while await status() not in ("idle", "waiting"):
+                await asyncio.sleep(0.01)
+            os.kill(pids(self._programs)[-1], signal.SIGKILL)
+            while await status() != "offline":
                 await asyncio.sleep(0.01)
 
     async def _script(self, lines: Sequence[str]) -> None:

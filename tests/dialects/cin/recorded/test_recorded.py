@@ -23,7 +23,7 @@ from .recording import NAMES, Step, load
 MOST = 40
 """Differences that there may be."""
 
-ANYTHINGS = 100
+ANYTHINGS = 140
 """Fields that may be whatever they are, in all conversations together."""
 
 BY_FILE = frozenset({"cab-file", "cin2", "cin3"})
@@ -49,12 +49,13 @@ async def test_our_server_says_what_was_recorded(name: str, tmp_path: Path) -> N
     for who in player.links:
         filtered = who == "A" and name in ("cab", "cin")
         assert untrue(player.heard(who), filtered=filtered) == [], who
+    if name == "cin":
+        check_git(player)
 
 
-async def test_what_git_says_is_what_was_recorded(tmp_path: Path) -> None:
+def check_git(player: Player) -> None:
     """Of the folder that is the same here: one commit, and then a file that git does not know."""
-    _, player = await hold("cin", expected("cin"), tmp_path)
-    said, recorded = git_of(player.steps)[player.folders[f"{HOME}/proj"]], git_of(load("cin"))[f"{HOME}/proj"]
+    said, recorded = git_of(player.steps)[f"{player.folders[HOME]}/proj"], git_of(load("cin"))[f"{HOME}/proj"]
     assert {**said, "lastCommitTime": 0} == {**recorded, "lastCommitTime": 0}
 
 
