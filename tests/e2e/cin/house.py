@@ -30,6 +30,10 @@ ASKING = {"claude": "[[bash:touch {}]]", "codex": "[[esc:touch {}]]", "gemini": 
 """What the model is to be told for a tool that needs one."""
 
 
+DRAWN = 0.4
+"""Seconds without output after which an agent's screen is taken for drawn, and takes keys."""
+
+
 @dataclass
 class Scene:
     """An agent on a terminal, and a link that hears of it from before its start."""
@@ -47,7 +51,11 @@ class Scene:
     async def dialog(self) -> None:
         """Wait until it asks at its terminal, and takes keys."""
         await self.running.shows(DIALOG[self.agent])
-        await self.running.quiet()
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Wait until its screen is drawn."""
+        await self.running.quiet(DRAWN)
 
     def made(self, name: str) -> bool:
         """Whether there is such a file."""
@@ -85,10 +93,13 @@ class House(Bridge):
         cwd.mkdir(parents=True, exist_ok=True)
         return replace(self._agents[agent], cwd=cwd)
 
-    async def start_beside(self, home: Home) -> None:
-        """Start the server as that agent is started: what it starts itself finds the model."""
-        path = f"{Path(home.command[0]).parent}:{home.env['PATH']}"
-        self._env |= home.env | {"PATH": path}
+    async def start_beside(self, *homes: Home) -> None:
+        """Start the server as those agents are started: what it starts itself finds them and the model."""
+        path = self._env["PATH"]
+        for home in homes:
+            self._env |= home.env
+            path = f"{Path(home.command[0]).parent}:{path}"
+        self._env["PATH"] = path
         await self.start()
 
     def hooks(self, *words: str) -> str:
@@ -108,6 +119,8 @@ class House(Bridge):
         """The agent on a terminal, ready for a prompt."""
         async with driven(self.home_of(agent, cwd)) as running:
             await running.shows(READY[agent])
+            if agent == "gemini":  # what is typed at once it does not take
+                await running.quiet()
             yield running
 
     @contextlib.asynccontextmanager

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from asyncio.subprocess import Process
+from pathlib import Path
 
 import pytest
 
 from .house import House, Scene
-from .told import Told, can_be, meets
+from .told import LIMIT, Told, can_be, history, meets
 
 pytestmark = pytest.mark.e2e
 
@@ -51,8 +53,8 @@ async def test_an_answer_given_here_is_the_agents(house: House, agent: str) -> N
         assert not scene.made("denied.txt")
         # Codex itself never tells of a call's end that it was not let make: that takes a while to be seen
         await told.event("post_tool_use", 2, limit=FAST)
-        ends = [(begun["toolInput"]["command"], ended["success"]) for begun, ended in told.calls()]
-        assert ends == [("touch made.txt", True), ("touch denied.txt", False)]
+        made = [(begun["toolInput"]["command"], ended["success"]) for begun, ended in told.calls()]
+        assert made == [("touch made.txt", True), ("touch denied.txt", False)]
 
         if agent == "claude":
             await once_for_all(scene, told)
@@ -93,7 +95,7 @@ async def test_claude_is_answered_at_its_terminal(house: House) -> None:
             await told.status("idle", "waiting", limit=FAST)
             await told.event("post_tool_use", number, limit=FAST)
             assert not scene.made(name)
-            await scene.running.quiet()
+            await scene.quiet()
             await scene.running.key("ctrl-u")
         assert [ended["success"] for _, ended in told.calls()] == [True, False, False]
         assert len(told.resolved()) == 3
@@ -123,19 +125,32 @@ async def test_codex_is_answered_at_its_terminal(house: House) -> None:
             await running.quiet()
 
 
-async def test_esc_at_codex_while_its_hook_waits(house: House) -> None:
+async def test_codex_is_let_go_while_its_hook_waits(house: House) -> None:
+    """By Esc, and when the last one who could have answered leaves: then it asks at its terminal."""
     async with house.scene("codex") as scene:
-        await scene.asks("made.txt")
+        await scene.asks("escaped.txt")
         told = await met(scene)
         await told.prompt()
         await scene.running.key("esc")
         assert "response" not in await told.gone(limit=FAST)
         await told.status("idle", "waiting", limit=FAST)
         await told.event("post_tool_use", limit=FAST)
-        await scene.running.quiet()
-        assert not scene.made("made.txt")
-        assert "[[say" not in scene.running.text
+        assert not scene.made("escaped.txt")
+        await scene.quiet()
+        await scene.asks("made.txt")
+        await told.prompt(2)
         await can_be(scene.link)
+        await scene.link.leave()
+        await scene.dialog()
+        await scene.running.key("enter")
+        await scene.running.shows("All done")
+        assert scene.made("made.txt")
+    async with house.link() as link:
+        told = await meets(link, "codex", scene.cwd)
+        events = [event for event in await history(link) if event["sessionId"] == told.id]
+        assert [event["success"] for event in events if event["type"] == "post_tool_use"] == [False, True]
+        assert not told.prompts()
+        await can_be(link)
 
 
 async def test_claude_asks_for_one_after_the_other(house: House) -> None:
@@ -156,18 +171,21 @@ async def test_claude_asks_for_one_after_the_other(house: House) -> None:
         prompt = await told.prompt(3)
         assert (prompt["tool"], told.session["waitingFor"]) == ("AskUserQuestion", "question")
         await scene.running.shows("Proceed how")
-        await scene.running.quiet()
+        await scene.quiet()
         await scene.running.key("2")
         await told.gone(3, limit=FAST)
         await told.rests(2)
-        ends = [(begun["tool"], ended["success"]) for begun, ended in told.calls()]
-        assert ends == [("Bash", True), ("Bash", True), ("AskUserQuestion", True)]
+        made = [(begun["tool"], ended["success"]) for begun, ended in told.calls()]
+        assert made == [("Bash", True), ("Bash", True), ("AskUserQuestion", True)]
         assert len(told.resolved()) == 3
         await can_be(scene.link)
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
-async def test_what_is_killed_while_it_asks_is_offline(house: House, agent: str) -> None:
+async def test_what_is_killed_while_it_asks_is_offline(house: House) -> None:
+    await asyncio.gather(*(killed(house, agent) for agent in ("claude", "codex")))
+
+
+async def killed(house: House, agent: str) -> None:
     async with house.scene(agent) as scene:
         await scene.asks("made.txt")
         told = await met(scene)
@@ -178,8 +196,51 @@ async def test_what_is_killed_while_it_asks_is_offline(house: House, agent: str)
         await told.gone(limit=FAST)
         await told.status("offline", limit=FAST)
         await told.answer(prompt, "Yes")
-        await asyncio.gather(scene.link.pong(), told.event("post_tool_use", limit=FAST))
+        await scene.link.pong()
+        await told.event("post_tool_use", limit=FAST)
         assert told.session["status"] == "offline"
         assert len(told.resolved()) == 1
         assert not scene.made("made.txt")
         await can_be(scene.link)
+
+
+async def test_claude_without_a_terminal_asks_whoever_watches(house: House) -> None:
+    cwd = house.project()
+    async with house.link() as link:
+        process = await headless(house, cwd)
+        told = await meets(link, "claude", cwd)
+        await told.answer(await told.prompt(), "Yes")
+        await told.gone()
+        await ends(process)
+        assert (cwd / "made.txt").exists()
+        await told.status("offline", limit=FAST)
+        assert [ended["success"] for _, ended in told.calls()] == [True]
+        await can_be(link)
+
+
+async def test_claude_without_a_terminal_is_refused_where_nobody_watches(house: House) -> None:
+    cwd = house.project()
+    await ends(await headless(house, cwd))
+    assert not (cwd / "made.txt").exists()
+    async with house.link() as link:
+        told = await meets(link, "claude", cwd)
+        await told.status("offline", limit=FAST)
+        assert not told.prompts()
+        events = [event for event in await history(link) if event["sessionId"] == told.id]
+        assert [event["success"] for event in events if event["type"] == "post_tool_use"] == [False]
+        await can_be(link)
+
+
+async def headless(house: House, cwd: Path) -> Process:
+    """Claude with one prompt and nobody at a terminal."""
+    home, pipe = house.home_of("claude", cwd), asyncio.subprocess.PIPE
+    line = [*home.command, "-p", "[[bash:touch made.txt]]"]
+    return await asyncio.create_subprocess_exec(
+        *line, cwd=cwd, env=home.env, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+
+
+async def ends(process: Process) -> None:
+    """It ends well, and says nothing of hooks."""
+    said, complaints = await asyncio.wait_for(process.communicate(), LIMIT)
+    assert (process.returncode, said, complaints) == (0, b"The tool finished. All done.\n", b"")

@@ -16,6 +16,7 @@ import pytest
 from tests.dialects.cin.recorded.bridge import Link
 from tests.dialects.cin.stream_checker import Frame
 from tests.e2e.driven import Driven
+from tests.e2e.homes import Home
 
 from .house import House
 from .told import LIMIT, Told, can_be, history, meets
@@ -126,25 +127,32 @@ async def test_a_server_that_hangs_holds_nobody_up_for_long(mortal: House) -> No
         await can_be(link)
 
 
-async def test_a_session_of_ours_is_not_doubled(mortal: House) -> None:
-    cwd = mortal.project()
-    home = mortal.home_of("claude", cwd)
+async def test_sessions_of_ours_are_not_doubled(mortal: House) -> None:
+    """The agents that the server starts have the person's hooks, too."""
+    homes = [mortal.home_of(agent, mortal.project()) for agent in ("claude", "codex")]
     mortal.stop()
-    await mortal.start_beside(home)
+    await mortal.start_beside(*homes)
     async with mortal.link() as link:
-        body = {"cwd": str(cwd), "agent": "claude", "flags": {"permissionMode": "default"}}
-        made = await mortal.request("POST", "/sessions", body)
-        assert made.status == 201, made
-        told = Told(link, made.body["session"]["id"])
-        await told.status("idle", "waiting")
-        for number, directive in enumerate(("[[bash:echo ours]]", "[[say:The answer.]]"), 1):
-            sent = await mortal.request("POST", f"/sessions/{told.id}/prompt", {"prompt": directive})
-            assert sent.status == 200, sent
-            await told.event("stop", number)
-            await told.status("idle", "waiting")
-        assert commands(told.events()) == [("pre_tool_use", "echo ours"), ("post_tool_use", "echo ours")]
-        assert len(told.events("user_prompt_submit")) == len(told.events("stop")) == 2
-        assert [event for event in await history(link) if event["sessionId"] != told.id] == []
-        listed = await mortal.request("GET", "/sessions")
-        assert [(one["id"], one["type"]) for one in listed.body["sessions"]] == [(told.id, "internal")]
+        ours = await asyncio.gather(*(works_for_us(mortal, link, home) for home in homes))
+        assert {event["sessionId"] for event in await history(link)} == {one.id for one in ours}
+        listed = (await mortal.request("GET", "/sessions")).body["sessions"]
+        assert {one["id"]: one["type"] for one in listed} == {one.id: "internal" for one in ours}
         await can_be(link)
+
+
+async def works_for_us(house: House, link: Link, home: Home) -> Told:
+    """Two turns of an agent on a terminal of the server's."""
+    flags = {"claude": {"permissionMode": "default"}, "codex": {}}
+    body = {"cwd": str(home.cwd), "agent": home.agent, "flags": flags[home.agent]}
+    made = await house.request("POST", "/sessions", body)
+    assert made.status == 201, made
+    told = Told(link, made.body["session"]["id"])
+    await told.until(lambda: told.forms() and told.session["status"] in ("idle", "waiting"), "it is ready")
+    for number, directive in enumerate(("[[bash:echo ours]]", "[[say:The answer.]]"), 1):
+        sent = await house.request("POST", f"/sessions/{told.id}/prompt", {"prompt": directive})
+        assert sent.status == 200, sent
+        await told.event("stop", number)
+        await told.status("idle", "waiting")
+    assert commands(told.events()) == [("pre_tool_use", "echo ours"), ("post_tool_use", "echo ours")]
+    assert len(told.events("user_prompt_submit")) == len(told.events("stop")) == 2
+    return told

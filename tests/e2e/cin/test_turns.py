@@ -69,6 +69,14 @@ async def test_a_session_from_its_start_to_its_end(house: House, agent: str) -> 
         assert told.kinds()[3:8] == [*first, "user_prompt_submit"]
         assert sorted(told.kinds()[8:]) == ["post_tool_use"] * 3 + ["pre_tool_use"] * 3 + ["stop"]
 
+        since = len(scene.link.frames)
+        await scene.running.submit("[[error:400]]")
+        failed = await told.event("notification")
+        assert (failed["level"], "scripted failure" in failed["message"]) == ("error", True)
+        await told.status("waiting")
+        assert told.statuses(since) == ["working", "waiting"], told.story()
+
+        await scene.quiet()
         await scene.running.submit("/exit" if agent == "claude" else "/quit")
         await told.event("session_end")
         await told.status("offline", limit=FAST)
@@ -98,7 +106,7 @@ async def test_gemini_from_its_start_to_its_end(house: House) -> None:
         await scene.dialog()
         await told.prompt(2)
         await scene.running.key("esc")
-        await scene.running.quiet()
+        await scene.quiet()
         await scene.running.submit("/quit")
         await told.event("session_end")
         await told.status("offline", limit=FAST)
@@ -135,7 +143,7 @@ async def test_esc_shows_soon(house: House, agent: str) -> None:
         await scene.running.key("esc")
         await told.status("idle", "waiting", limit=FAST)
 
-        await scene.running.quiet()
+        await scene.quiet()
         command = "sleep 20 && echo late"
         await scene.running.submit(f"[[bash:{command}]]")
         await told.event("pre_tool_use")
@@ -147,7 +155,7 @@ async def test_esc_shows_soon(house: House, agent: str) -> None:
         assert (ended["success"], ended["toolInput"]["command"]) == (False, command), told.story()
         assert "currentTool" not in told.session
 
-        await scene.running.quiet()
+        await scene.quiet()
         since = len(scene.link.frames)
         await scene.running.submit("[[say:After it.]]")
         await told.event("user_prompt_submit", 4)
@@ -165,17 +173,17 @@ async def test_claude_compacts_and_clears(house: House) -> None:
         await scene.running.submit("[[say:Before.]]")
         told = await meets(scene.link, "claude", scene.cwd)
         await told.rests(1)
-        await scene.running.quiet()
+        await scene.quiet()
         await scene.running.submit("/compact")
         assert (await told.event("session_start", 2))["source"] == "compact"
-        await scene.running.quiet()
+        await scene.quiet()
         assert not told.events("subagent_stop")
 
         await scene.running.submit("/clear")
         other = await meets(scene.link, "claude", scene.cwd, known=(told.id,))
         await told.status("offline", limit=FAST)
         assert told.events("session_end")[0]["reason"] == "clear"
-        await scene.running.quiet()
+        await scene.quiet()
         await scene.running.submit("[[say:After.]]")
         await other.rests(1)
         assert [event["response"] for event in other.events("stop")] == ["After."]

@@ -29,15 +29,15 @@ class Told:
     @property
     def session(self) -> Frame:
         """Its newest form."""
-        forms = [form for frame in self.link.frames for form in _sessions(frame) if form["id"] == self.id]
-        newest: Frame = forms[-1]
-        return newest
+        return self.forms()[-1]
+
+    def forms(self, since: int = 0) -> list[Frame]:
+        """All of its forms since that frame."""
+        return [form for frame in self.link.frames[since:] for form in _sessions(frame) if form["id"] == self.id]
 
     def statuses(self, since: int = 0) -> list[str]:
         """Its statuses since that frame in order, repeats in a row as one."""
-        told = [
-            form["status"] for frame in self.link.frames[since:] for form in _sessions(frame) if form["id"] == self.id
-        ]
+        told = [form["status"] for form in self.forms(since)]
         return [status for at, status in enumerate(told) if at == 0 or told[at - 1] != status]
 
     def events(self, *kinds: str) -> list[Frame]:
