@@ -153,6 +153,8 @@ async def works_for_us(house: House, link: Link, home: Home) -> Told:
         assert sent.status == 200, sent
         await told.event("stop", number)
         await told.status("idle", "waiting")
-    assert commands(told.events()) == [("pre_tool_use", "echo ours"), ("post_tool_use", "echo ours")]
+    [(begun, ended)] = told.calls()
+    assert begun["toolInput"] == ended["toolInput"]
+    assert "echo ours" in begun["toolInput"].values()
     assert len(told.events("user_prompt_submit")) == len(told.events("stop")) == 2
     return told

@@ -91,9 +91,11 @@ async def test_gemini_from_its_start_to_its_end(house: House) -> None:
         await scene.running.submit("[[say:The quick answer.]]")
         await told.rests(1)
         assert told.kinds() == ["session_start", "user_prompt_submit", "stop"]
+        await scene.quiet()
         await scene.running.submit("[[par:cat missing.txt|echo one]]")
         await told.rests(2)
         assert sorted(commands(told)) == [("cat missing.txt", False), ("echo one", True)]
+        await scene.quiet()
         await scene.asks("made.txt")
         await scene.dialog()
         prompt = await told.prompt()
@@ -102,6 +104,7 @@ async def test_gemini_from_its_start_to_its_end(house: House) -> None:
         await told.gone()
         await told.rests(3)
         assert scene.made("made.txt")
+        await scene.quiet()
         await scene.asks("denied.txt")
         await scene.dialog()
         await told.prompt(2)

@@ -11,7 +11,7 @@ from tests.dialects.cin.stream_checker import Frame, problems
 
 T = TypeVar("T")
 
-LIMIT = 20.0
+LIMIT = 30.0
 """Seconds for what an agent does by itself: these are large programs on a busy machine."""
 
 CHANGES = ("session:created", "session:updated", "session:status")
