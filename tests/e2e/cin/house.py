@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from tests.dialects.cin.recorded.bridge import Bridge, Link
 from tests.e2e import clis
-from tests.e2e.driven import Driven, ModelServer, driven
+from tests.e2e.driven import PASTE_PAUSE, Driven, ModelServer, driven
 from tests.e2e.homes import Home, make_home
 
 READY = {
@@ -34,6 +35,15 @@ DRAWN = 0.4
 """Seconds without output after which an agent's screen is taken for drawn, and takes keys."""
 
 
+async def submit(running: Driven, text: str) -> None:
+    """Paste it, and send it off once it is shown: a key that comes with a paste would be taken for a part of it."""
+    shown = running.text.count(text)
+    running.pty.write(f"\x1b[200~{text}\x1b[201~".encode())
+    await running.until(lambda: running.text.count(text) > shown, f"{text!r} in the input box")
+    await asyncio.sleep(PASTE_PAUSE)
+    await running.key("enter")
+
+
 @dataclass
 class Scene:
     """An agent on a terminal, and a link that hears of it from before its start."""
@@ -44,9 +54,13 @@ class Scene:
     link: Link
     running: Driven
 
+    async def says(self, text: str) -> None:
+        """The person's prompt."""
+        await submit(self.running, text)
+
     async def asks(self, name: str) -> None:
         """Have the agent ask whether it may make a file of that name."""
-        await self.running.submit(ASKING[self.agent].format(name))
+        await self.says(ASKING[self.agent].format(name))
 
     async def dialog(self) -> None:
         """Wait until it asks at its terminal, and takes keys."""

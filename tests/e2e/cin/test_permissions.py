@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .house import House, Scene
+from .house import House, Scene, submit
 from .told import LIMIT, Told, can_be, history, meets
 
 pytestmark = pytest.mark.e2e
@@ -65,12 +65,12 @@ async def test_an_answer_given_here_is_the_agents(house: House, agent: str) -> N
 async def once_for_all(scene: Scene, told: Told) -> None:
     """What it is told not to ask for again it does not."""
     directive = "[[bash:python3 -c 'print(6 * 7)']]"
-    await scene.running.submit(directive)
+    await scene.says(directive)
     prompt = await told.prompt(3)
     await told.answer(prompt, "Yes, and don't ask again")
     assert (await told.gone(3))["response"] == "2"
     await told.rests(3)
-    await scene.running.submit(directive)
+    await scene.says(directive)
     await told.rests(4)
     assert [ended["success"] for _, ended in told.calls()][2:] == [True, True]
     assert len(told.prompts()) == 3
@@ -108,7 +108,7 @@ async def test_codex_is_answered_at_its_terminal(house: House) -> None:
     cwd = house.project()
     async with house.starts("codex", cwd) as running:
         for number, (name, *keys) in enumerate((("made.txt", "enter"), ("denied.txt", "esc")), 1):
-            await running.submit(f"[[esc:touch {name}]]")
+            await submit(running, f"[[esc:touch {name}]]")
             await running.shows(f"touch {name}")
             await running.shows("Would you like to run")
             await running.quiet()
@@ -156,7 +156,7 @@ async def test_codex_is_let_go_while_its_hook_waits(house: House) -> None:
 async def test_claude_asks_for_one_after_the_other(house: House) -> None:
     """Two tools of one message, then a question."""
     async with house.scene("claude") as scene:
-        await scene.running.submit("[[par:touch one.txt|touch two.txt]]")
+        await scene.says("[[par:touch one.txt|touch two.txt]]")
         told = await met(scene)
         for number, name in enumerate(("one.txt", "two.txt"), 1):
             prompt = await told.prompt(number)
@@ -167,7 +167,7 @@ async def test_claude_asks_for_one_after_the_other(house: House) -> None:
         assert scene.made("one.txt")
         assert scene.made("two.txt")
 
-        await scene.running.submit("[[ask1]]")
+        await scene.says("[[ask1]]")
         prompt = await told.prompt(3)
         assert (prompt["tool"], told.session["waitingFor"]) == ("AskUserQuestion", "question")
         await scene.running.shows("Proceed how")

@@ -18,7 +18,7 @@ from tests.dialects.cin.stream_checker import Frame
 from tests.e2e.driven import Driven
 from tests.e2e.homes import Home
 
-from .house import House
+from .house import House, submit
 from .told import LIMIT, Told, can_be, history, meets
 
 pytestmark = pytest.mark.e2e
@@ -41,7 +41,7 @@ class Tenant:
     async def does(self, directive: str, shows: str, limit: float) -> None:
         """A turn that nobody else watches, within that time; nothing of hooks is on the screen after it."""
         began = time.monotonic()
-        await self.running.submit(directive)
+        await submit(self.running, directive)
         await self.running.shows(shows)
         assert time.monotonic() - began < limit, self.running.text
         await self.running.quiet()
@@ -49,7 +49,7 @@ class Tenant:
 
     async def turn(self, link: Link, what: str) -> Told:
         """A turn with one command, up to its end as the link is told of it."""
-        await self.running.submit(f"[[bash:echo {what}]]")
+        await submit(self.running, f"[[bash:echo {what}]]")
         told = await meets(link, self.agent, self.cwd)
         await told.until(lambda: ("post_tool_use", f"echo {what}") in commands(told.events()), f"{what} was run")
         await told.until(lambda: told.kinds()[-1] == "stop", f"the turn of {what} is over")

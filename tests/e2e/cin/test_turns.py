@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .house import House
+from .house import House, submit
 from .told import Told, can_be, meets
 
 pytestmark = pytest.mark.e2e
@@ -42,7 +42,7 @@ def commands(told: Told) -> list[tuple[str, bool]]:
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 async def test_a_session_from_its_start_to_its_end(house: House, agent: str) -> None:
     async with house.scene(agent) as scene:
-        await scene.running.submit("[[say:The quick answer.]]")
+        await scene.says("[[say:The quick answer.]]")
         told = await meets(scene.link, agent, scene.cwd)
         await told.rests(1)
         assert told.kinds() == ["session_start", "user_prompt_submit", "stop"]
@@ -54,14 +54,14 @@ async def test_a_session_from_its_start_to_its_end(house: House, agent: str) -> 
         assert told.session["agentSessionId"] == told.session[name] == stop["agentSessionId"]
 
         since = len(scene.link.frames)
-        await scene.running.submit("[[bash:cat missing.txt]]")
+        await scene.says("[[bash:cat missing.txt]]")
         await told.rests(2)
         assert told.statuses(since) == ["working", "waiting"], told.story()
         [(begun, ended)] = told.calls()
         assert (begun["tool"], ended["success"]) == ("Bash", False)
         assert "No such file" in str(ended["toolResponse"])
 
-        await scene.running.submit("[[par:echo one|echo two|cat nothing.txt]]")
+        await scene.says("[[par:echo one|echo two|cat nothing.txt]]")
         await told.rests(3)
         assert commands(told)[0] == ("cat missing.txt", False)
         assert sorted(commands(told)[1:]) == [("cat nothing.txt", False), ("echo one", True), ("echo two", True)]
@@ -70,14 +70,14 @@ async def test_a_session_from_its_start_to_its_end(house: House, agent: str) -> 
         assert sorted(told.kinds()[8:]) == ["post_tool_use"] * 3 + ["pre_tool_use"] * 3 + ["stop"]
 
         since = len(scene.link.frames)
-        await scene.running.submit("[[error:400]]")
+        await scene.says("[[error:400]]")
         failed = await told.event("notification")
         assert (failed["level"], "scripted failure" in failed["message"]) == ("error", True)
         await told.status("waiting")
         assert told.statuses(since) == ["working", "waiting"], told.story()
 
         await scene.quiet()
-        await scene.running.submit("/exit" if agent == "claude" else "/quit")
+        await scene.says("/exit" if agent == "claude" else "/quit")
         await told.event("session_end")
         await told.status("offline", limit=FAST)
         await scene.running.until(lambda: scene.running.exit, "the end")
@@ -88,11 +88,11 @@ async def test_a_session_from_its_start_to_its_end(house: House, agent: str) -> 
 async def test_gemini_from_its_start_to_its_end(house: House) -> None:
     async with house.scene("gemini") as scene:
         told = await meets(scene.link, "gemini", scene.cwd)
-        await scene.running.submit("[[say:The quick answer.]]")
+        await scene.says("[[say:The quick answer.]]")
         await told.rests(1)
         assert told.kinds() == ["session_start", "user_prompt_submit", "stop"]
         await scene.quiet()
-        await scene.running.submit("[[par:cat missing.txt|echo one]]")
+        await scene.says("[[par:cat missing.txt|echo one]]")
         await told.rests(2)
         assert sorted(commands(told)) == [("cat missing.txt", False), ("echo one", True)]
         await scene.quiet()
@@ -110,7 +110,7 @@ async def test_gemini_from_its_start_to_its_end(house: House) -> None:
         await told.prompt(2)
         await scene.running.key("esc")
         await scene.quiet()
-        await scene.running.submit("/quit")
+        await scene.says("/quit")
         await told.event("session_end")
         await told.status("offline", limit=FAST)
         assert told.kinds().count("session_end") == 1
@@ -121,7 +121,7 @@ async def test_gemini_from_its_start_to_its_end(house: House) -> None:
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 async def test_a_sub_agent_is_told_apart(house: House, agent: str) -> None:
     async with house.scene(agent) as scene:
-        await scene.running.submit("[[agent:bash:echo helper]]")
+        await scene.says("[[agent:bash:echo helper]]")
         told = await meets(scene.link, agent, scene.cwd)
         done = await told.event("subagent_stop")
         await told.event("stop", 2 if agent == "claude" else 1)  # Claude itself is told of it as of a prompt
@@ -137,10 +137,10 @@ async def test_a_sub_agent_is_told_apart(house: House, agent: str) -> None:
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 async def test_esc_shows_soon(house: House, agent: str) -> None:
     async with house.scene(agent) as scene:
-        await scene.running.submit("[[say:Ready.]]")
+        await scene.says("[[say:Ready.]]")
         told = await meets(scene.link, agent, scene.cwd)
         await told.rests(1)
-        await scene.running.submit("[[slow]]")
+        await scene.says("[[slow]]")
         await told.status("working")
         await scene.running.shows("word1")
         await scene.running.key("esc")
@@ -148,7 +148,7 @@ async def test_esc_shows_soon(house: House, agent: str) -> None:
 
         await scene.quiet()
         command = "sleep 20 && echo late"
-        await scene.running.submit(f"[[bash:{command}]]")
+        await scene.says(f"[[bash:{command}]]")
         await told.event("pre_tool_use")
         assert (told.session["status"], told.session["currentTool"]) == ("working", "Bash")
         await scene.running.until(lambda: runs_in(scene.cwd, "sleep"), "the tool runs")
@@ -160,7 +160,7 @@ async def test_esc_shows_soon(house: House, agent: str) -> None:
 
         await scene.quiet()
         since = len(scene.link.frames)
-        await scene.running.submit("[[say:After it.]]")
+        await scene.says("[[say:After it.]]")
         await told.event("user_prompt_submit", 4)
         await told.until(lambda: told.events("stop")[-1].get("response") == "After it.", "the next turn's end")
         await told.status("waiting")
@@ -173,21 +173,21 @@ async def test_esc_shows_soon(house: House, agent: str) -> None:
 async def test_claude_compacts_and_clears(house: House) -> None:
     """A compaction is no sub-agent; after it has cleared its session it is in another one."""
     async with house.scene("claude") as scene:
-        await scene.running.submit("[[say:Before.]]")
+        await scene.says("[[say:Before.]]")
         told = await meets(scene.link, "claude", scene.cwd)
         await told.rests(1)
         await scene.quiet()
-        await scene.running.submit("/compact")
+        await scene.says("/compact")
         assert (await told.event("session_start", 2))["source"] == "compact"
         await scene.quiet()
         assert not told.events("subagent_stop")
 
-        await scene.running.submit("/clear")
+        await scene.says("/clear")
         other = await meets(scene.link, "claude", scene.cwd, known=(told.id,))
         await told.status("offline", limit=FAST)
         assert told.events("session_end")[0]["reason"] == "clear"
         await scene.quiet()
-        await scene.running.submit("[[say:After.]]")
+        await scene.says("[[say:After.]]")
         await other.rests(1)
         assert [event["response"] for event in other.events("stop")] == ["After."]
         assert [event["response"] for event in told.events("stop")] == ["Before."]
@@ -196,11 +196,11 @@ async def test_claude_compacts_and_clears(house: House) -> None:
 
 async def test_two_in_one_folder_are_two(house: House) -> None:
     async with house.scene("claude") as scene, house.starts("claude", scene.cwd) as second:
-        await scene.running.submit("[[say:The first.]]")
+        await scene.says("[[say:The first.]]")
         one = await meets(scene.link, "claude", scene.cwd)
         await one.until(lambda: [it for it in scene.link.frames if "The first." in str(it)], "the first's answer")
         other = await meets(scene.link, "claude", scene.cwd, known=(one.id,))
-        await second.submit("[[say:The second.]]")
+        await submit(second, "[[say:The second.]]")
         await other.until(lambda: len([it for it in (one, other) if it.events("stop")]) == 2, "both are done")
         answers = [[event["response"] for event in told.events("stop")] for told in (one, other)]
         assert sorted(answers) == [["The first."], ["The second."]]
