@@ -56,8 +56,8 @@ class Plan:
     posted: int = 2_000
     """Hooks in a burst."""
 
-    pacing: float = 5.0
-    """Seconds of a hundred hooks a second."""
+    pacing: float = 2.0
+    """Seconds of a hundred hooks a second, each time."""
 
     files: int = 50_000
     """Of the repository that agents work in."""
@@ -106,6 +106,6 @@ def quick(folder: Path, peers: Path | None) -> Plan:
         drops=25,
         short_sessions=3,
         posted=1_000,
-        pacing=2.0,
+        pacing=1.0,
         files=10_000,
     )
