@@ -193,7 +193,8 @@ class Server:
             artifacts=around.artifacts,
         )
         await self._registry.open()
-        self._hearing = Hearing(self._registry, hooked, self._folder.path, listens=not self._only_session)
+        programs = config_folder(os.environ) / "hooks"
+        self._hearing = Hearing(self._registry, hooked, self._folder.path, programs, listens=not self._only_session)
         await self._hearing.open()
         around.start()
 

@@ -128,29 +128,41 @@ class HookedAgent:
 
     def observe(self, seen: Observation, agent_session: str) -> None:
         """Record what the agent's log says. Raises as ``take``."""
-        self.presence.heard()
+        self._heard_in_log(seen)
         facts = self.recording.news(seen.facts)
         if not self._revived(agent_session, by_log=True):
             self.recording.record_all(facts)
             return
         at = self._moment(seen.at)
         if seen.prompt is not None and facts:
+            if self._rests_by_log is not None:
+                self._believe_log()
             self._prompted(at, own=True)
         for fact in facts:
             if isinstance(fact, HookAnswered) and fact.hook == "stop":
                 self._stops("log", at, own=True, lives=True)
             self._record(fact, at, own=True)
-        if seen.at is not None and at < max(self._prompted_at, self._stopped_at):
-            return
+        if seen.at is None or at >= max(self._prompted_at, self._stopped_at):
+            self._sees_in_log(seen, at)
+
+    def _heard_in_log(self, seen: Observation) -> None:
+        if seen.at is None:
+            self.presence.heard()
+        else:
+            self.presence.heard_before(seen.at)
+
+    def _sees_in_log(self, seen: Observation, at: int) -> None:
+        """What it says of what the agent is doing, as it is newer than what is known."""
+        state = seen.sighting.state if seen.sighting is not None else None
         if seen.interrupted:
             self._stopped(at, Origin(source="log", at=seen.at), own=True, reason=INTERRUPTED)
-        elif seen.sighting is not None and seen.sighting.state == "idle":
+        elif state == "idle":
             self._rests_by_log = self._clock.monotonic(), seen
             if not self._hooked:
                 self._believe_log()
-        elif seen.sighting is not None and seen.sighting.state == "error":
+        elif state == "error":
             self._failed(seen, "log", at, Origin(source="log", at=seen.at), own=True)
-        elif seen.sighting is not None and seen.sighting.state == "working":
+        elif state == "working":
             self._rests_by_log = None
             if not self._hooked:
                 self._works("log", at)
@@ -502,7 +514,7 @@ class HookedAgent:
         """After a lost server: see whether it lives, and go on from what the log says."""
         state = self._session.state
         self.permissions.release("the server was lost")
-        self.presence.heard_before(state.active_at)
+        self.presence.last_heard(state.active_at)
         self._left = self._clock.monotonic(), state.seq
         if state.executor is None:
             return

@@ -52,13 +52,18 @@ class Presence:
         """Whether it was started with nobody at its terminal, as far as its command line tells."""
         return self.pid is not None and not _HEADLESS.isdisjoint(_arguments(self.pid))
 
+    def last_heard(self, at: int) -> None:
+        """The last sign of life was then, before this server was there."""
+        self.heard_at = float("-inf")
+        self.heard_before(at)
+
     def heard(self) -> None:
         """There was a sign of life just now."""
         self.heard_at = self._clock.monotonic()
 
     def heard_before(self, at: int) -> None:
-        """The last sign of life was then, in milliseconds since 1970: before this server was there."""
-        self.heard_at = self._clock.monotonic() - max(0, self._clock.now() - at) / 1000
+        """There was a sign of life then, in milliseconds since 1970: before this server was there, say."""
+        self.heard_at = max(self.heard_at, self._clock.monotonic() - max(0, self._clock.now() - at) / 1000)
 
     def seen_above(self, parents: Iterable[tuple[int, int]]) -> None:
         """These are the ancestors of a hook, the nearest first, with their start times: one of them is the agent."""
