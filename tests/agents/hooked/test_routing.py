@@ -224,6 +224,35 @@ async def test_what_names_no_session_or_no_hook_makes_none(payload: dict[str, An
         assert not k.rows()
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *(Life("gemini", "x").hook(event, llm_request={}) for event in ("BeforeModel", "AfterModel")),
+        Life("gemini", "x").hook("BeforeToolSelection", llm_request={}),
+        Life("gemini", "x").hook("PreCompress", trigger="auto"),
+        Life("claude", "x").hook("SubagentStart"),
+        Life("claude", "x").hook("SubagentStop", agent_id="a", agent_type=""),
+        Life("claude", "x").hook("PostToolBatch", tool_calls=[]),
+        Life("claude", "x").hook("MessageDisplay", delta="wo", final=False),
+        Life("claude", "x").hook("Stop", agent_id="a"),
+    ],
+    ids=lambda payload: payload["hook_event_name"],
+)
+@timed
+async def test_who_is_only_known_to_be_there_is_not_gone_before_its_time(
+    payload: dict[str, Any], tmp_path: Path
+) -> None:
+    """What a hook has nothing to say of is no event; it may tell of a session that lives, not of one that is gone."""
+    async with kit(tmp_path) as k:
+        await k.take(payload)
+        agent = "gemini" if payload["hook_event_name"][:4] in ("Befo", "Afte", "PreC") else "claude"
+        assert [k.card("x", agent)["status"] for _ in k.rows()] in ([], ["working"])
+        for row in k.rows():
+            assert await k.told(row.session) == []
+        await k.jump(k.settings.gone_idle + 60, 10)
+        assert [k.card("x", agent)["status"] for _ in k.rows()] in ([], ["offline"])
+
+
 @timed
 async def test_a_stranger_is_shown_as_one(tmp_path: Path) -> None:
     async with kit(tmp_path) as k:
