@@ -203,9 +203,9 @@ class Play:
     def program(self, session: dict[str, Any]) -> Program:
         return self.programs.made[session["id"]]
 
-    async def outsider(self, cwd: str, agent: str = "claude", pid: int | None = 1) -> Session:
+    async def outsider(self, cwd: str, agent: str = "claude", pid: int | None = 1, **options: Json) -> Session:
         """A session of an agent elsewhere, which says that it works there."""
-        session = await self.hub.registry.create(LOCAL, kind="hooked", cwd=cwd, agent=agent)
+        session = await self.hub.registry.create(LOCAL, kind="hooked", cwd=cwd, agent=agent, options=options)
         await self.says(session, AgentStarted(pid=pid))
         return session
 

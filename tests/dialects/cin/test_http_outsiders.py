@@ -82,3 +82,25 @@ async def test_an_agent_elsewhere_in_the_servers_own_folder_has_its_files(play: 
     (play.folder / "a.txt").write_text("a")
     outsider = await play.outsider(str(play.folder))
     assert (await play.good("GET", f"/sessions/{outsider.id}/file?path=a.txt"))["content"] == "a"
+
+
+async def test_the_persons_own_agents_elsewhere_have_their_files_but_never_the_whole_system(
+    play: Play, tmp_path: Path
+) -> None:
+    """What came through the person's own socket is their own word."""
+    project = tmp_path.resolve() / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("a")
+    outsider = await play.outsider(str(project), vouched=True)
+
+    assert (await play.good("GET", f"/sessions/{outsider.id}/file?path=a.txt"))["content"] == "a"
+    assert (await play.good("GET", f"/browse?path={project}"))["items"][0]["name"] == "a.txt"
+    assert (await play.good("GET", f"/projects/autocomplete?q={project}"))["suggestions"] == [str(project)]
+    (await play.ask("GET", f"/sessions/{outsider.id}/file?path=/etc/passwd")).failed(403)
+
+    project.rename(tmp_path / "moved")
+    project.symlink_to("/etc")
+    (await play.ask("GET", f"/sessions/{outsider.id}/files")).failed(403)
+    everything = await play.outsider("/", vouched=True)
+    (await play.ask("GET", f"/sessions/{everything.id}/files")).failed(403)
+    (await play.ask("GET", "/browse?path=/etc")).failed(403)

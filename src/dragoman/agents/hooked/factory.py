@@ -27,15 +27,18 @@ class HookedFactory:
         self._posted = PostedIds()
 
     def validate(self, agent: str, cwd: str, options: dict[str, object]) -> dict[str, object]:
-        """Their folder may be on another machine, so only its form is checked."""
-        named = options.get("agent_session")
-        if options.keys() != {"agent_session"} or not isinstance(named, str) or not 0 < len(named) <= NAME_CHARS:
-            raise InvalidRequest(f"a hooked session takes agent_session, 1 to {NAME_CHARS} characters")
+        """Their folder may be on another machine, so only its form is checked. ``vouched``: the person's own agent has
+        said that it works there."""
+        named, vouched = options.get("agent_session"), options.get("vouched", False)
+        if options.keys() - {"vouched"} != {"agent_session"} or not isinstance(vouched, bool):
+            raise InvalidRequest("a hooked session takes agent_session, and vouched, which is true or false")
+        if not isinstance(named, str) or not 0 < len(named) <= NAME_CHARS:
+            raise InvalidRequest(f"agent_session has 1 to {NAME_CHARS} characters")
         if not agent or len(agent) > AGENT_CHARS:
             raise InvalidRequest(f"an agent's name has 1 to {AGENT_CHARS} characters")
         if not cwd.startswith("/") or "\0" in cwd:
             raise InvalidRequest(f"{cwd[:200]!r} is not an absolute path")
-        return {"agent_session": named}
+        return {"agent_session": named, **({"vouched": True} if vouched else {})}
 
     def check_settings(self, changes: Mapping[str, Json]) -> None:
         """None has a meaning here."""

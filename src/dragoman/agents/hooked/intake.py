@@ -186,7 +186,7 @@ class Intake:
         told = await self._external(post)
         if told is None:
             return ""
-        session, agent = await self._agent(told, told.cwd)
+        session, agent = await self._agent(told)
         self._name_transcript(told)
         decision = agent.ask(told)
         if decision is not None:
@@ -287,15 +287,15 @@ class Intake:
         key = told.agent, told.session
         if key not in self._sessions and told.kind in ENDS:
             return None  # of one that nobody has heard of: there is nothing to end
-        session, agent = await self._agent(told, told.cwd)
+        session, agent = await self._agent(told)
         agent.take(told)
         self._name_transcript(told)
         return session, session.head
 
-    async def _agent(self, told: Told, cwd: str | None) -> tuple[Session, HookedAgent]:
+    async def _agent(self, told: Told) -> tuple[Session, HookedAgent]:
         key = told.agent, told.session
         async with self._alone(key):
-            return await self._open(key, cwd)
+            return await self._open(key, told.cwd, vouched=told.own)
 
     @asynccontextmanager
     async def _alone(self, key: Key) -> AsyncIterator[None]:
@@ -310,11 +310,11 @@ class Intake:
             if not turn.users:
                 del self._making[key]
 
-    async def _open(self, key: Key, cwd: str | None) -> tuple[Session, HookedAgent]:
+    async def _open(self, key: Key, cwd: str | None, *, vouched: bool = False) -> tuple[Session, HookedAgent]:
         """This agent's session in memory, made where there is none."""
         name = self._sessions.get(key)
         if name is None:
-            session = await self._make(key, cwd)
+            session = await self._make(key, cwd, vouched=vouched)
         elif name in self._agents:
             return self._agents[name]
         else:
@@ -325,7 +325,8 @@ class Intake:
         known = self._agents[session.id] = session, agent
         return known
 
-    async def _make(self, key: Key, cwd: str | None) -> Session:
+    async def _make(self, key: Key, cwd: str | None, *, vouched: bool) -> Session:
+        """``vouched``: it is the person's own agent that says where it works."""
         count = len(self._sessions) + self._in_making
         if count >= self._settings.sessions:
             raise LimitReached(f"{count} sessions of agents elsewhere are open (hooked.sessions)")
@@ -338,7 +339,7 @@ class Intake:
                 agent=agent,
                 cwd=cwd or "/",
                 title=None if cwd else agent,
-                options={"agent_session": agent_session},
+                options={"agent_session": agent_session, **({"vouched": True} if vouched and cwd else {})},
             )
         finally:
             self._in_making -= 1

@@ -1,8 +1,8 @@
 """Which folders may be looked into (spec §3.3, §3.4; design §7).
 
-Known are the server's own workplace, the folders that the settings name, and those in which sessions were started here.
-A session of an agent elsewhere says itself where it works, and whoever may post a hook can say so in its name: that
-alone opens nothing.
+Known are the server's own workplace, the folders that the settings name, those in which sessions were started here, and
+those of the person's own agents elsewhere, which say so through the person's own socket. Whoever may post a hook by
+HTTP or into a file can name any folder: that alone opens nothing.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class KnownFolders:
 
 
 def _vouched(row: SessionRow) -> bool:
-    """Whether whoever made the session may look into its folder anyway."""
-    return row.kind != ELSEWHERE and row.status != "closed"
+    """Whether whoever made the session may look into its folder anyway. The whole system is nobody's folder."""
+    own = row.kind != ELSEWHERE or (row.detail.get("vouched") is True and row.cwd != "/")
+    return own and row.status != "closed"
 
 
 def _real(written: Iterable[str], fixed: Iterable[Path]) -> list[Path]:
