@@ -125,10 +125,18 @@ class HookedAgent:
             self._shows(read_post(told.post), told)
         else:
             self._told(read_post(told.post), told)
+        self._is_there(told.session)
+
+    def _is_there(self, agent_session: str) -> None:
+        """Who is heard of for the first time lives, even if nothing was said that could be told."""
+        state = self._session.state
+        if state.executor is None and state.exit is None:
+            self._begin(agent_session)
 
     def observe(self, seen: Observation, agent_session: str) -> None:
         """Record what the agent's log says. Raises as ``take``."""
         self._heard_in_log(seen)
+        self._is_there(agent_session)
         facts = self.recording.news(seen.facts)
         if not self._revived(agent_session, by_log=True):
             self.recording.record_all(facts)

@@ -239,8 +239,10 @@ class Intake:
         if told is None or self._proven(post, told):
             return None
         key = told.agent, told.session
-        if key not in self._sessions and await self._is_own(key):
-            return None
+        if key not in self._sessions:
+            at = told.post.at or self._clock.now()
+            if await self._is_own(key) or any(_wrote(row, key, at) for row in self._registry.rows(OWNER)):
+                return None
         return told
 
     def _proven(self, post: HookPost, told: Told) -> bool:
