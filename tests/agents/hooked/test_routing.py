@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dragoman.hub.errors import LimitReached, StorageUnavailable
-from dragoman.hub.events import encode_fact
+from dragoman.hub.events import AgentExited, HookAnswered, StateChanged, encode_fact
+from dragoman.hub.ports import HookChannel
 from tests.agents.hooked.kit import SECRET, Kit, kinds, kit
 from tests.agents.hooked.manual_time import timed, until
 from tests.agents.hooked.posts import Life, half_normalised, normalised, post
@@ -117,6 +118,28 @@ async def test_nobody_waits_longer_than_a_second(tmp_path: Path) -> None:
         await k.advance(2)
         await until(taking.done, "it is taken")
         taking.result()
+        assert own.head == before
+
+
+@pytest.mark.parametrize("proof", [True, False], ids=["with its secret", "by its name alone"])
+@pytest.mark.parametrize("channel", ["socket", "http", "file"])
+@timed
+async def test_what_comes_right_after_the_end_of_ours_makes_none(
+    channel: HookChannel, proof: bool, tmp_path: Path
+) -> None:
+    """Hooks take a moment: those that ran while ours was ended come when it has."""
+    async with kit(tmp_path) as k:
+        own = await k.own(agent_session=LIFE.session)
+        own.record(HookAnswered(hook="start", source="startup", agent_session=LIFE.session))
+        own.record(AgentExited(cause="closed"))
+        own.record(StateChanged(prev="idle", next="exited", cause="process:closed"))
+        await k.settle()
+        before = own.head
+        more: dict[str, Any] = {"session": own.id, "secret": SECRET} if proof else {}
+        for payload in (LIFE.after("Bash", "t"), LIFE.stop(), LIFE.end()):
+            await k.take(payload, channel, agent="claude", **more)
+        await k.settle()
+        assert not k.rows()
         assert own.head == before
 
 
