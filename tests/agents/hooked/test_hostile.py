@@ -206,3 +206,18 @@ async def test_a_deleted_session_is_made_anew_by_what_comes_next(tmp_path: Path)
         await k.take(LIFE.before("Bash", "t"))
         assert k.row(LIFE.session).session != gone
         assert k.status(LIFE.session) == "working (Bash)"
+
+
+@pytest.mark.parametrize("at", [-(10**18), -1, 0, 1, 2**53, 10**18, 2**70])
+@timed
+async def test_no_time_that_a_post_may_bear_ends_anything(at: int, tmp_path: Path) -> None:
+    async with kit(tmp_path) as k:
+        for number, payload in enumerate(
+            (LIFE.start(), LIFE.prompt(), LIFE.before("Bash", "t"), LIFE.after("Bash", "t"), LIFE.stop())
+        ):
+            await k.take(payload, "socket", agent="claude", at=at if number % 2 else None)
+            await k.jump(1)
+        assert k.status(LIFE.session) == "waiting (prompt)"
+        told = await k.events(LIFE.session)
+        assert len(told) == 5
+        assert all(event.get("duration", 0) >= 0 for event in told)

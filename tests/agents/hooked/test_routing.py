@@ -144,6 +144,22 @@ async def test_what_comes_right_after_the_end_of_ours_makes_none(
 
 
 @timed
+async def test_who_goes_on_with_ours_at_a_terminal_is_an_external_one(tmp_path: Path) -> None:
+    """Its session ended here, and a person resumes it elsewhere: that is no longer ours, and is shown."""
+    async with kit(tmp_path) as k:
+        own = await k.own(agent_session=LIFE.session)
+        own.record(HookAnswered(hook="start", source="startup", agent_session=LIFE.session))
+        own.record(AgentExited(cause="closed"))
+        own.record(StateChanged(prev="idle", next="exited", cause="process:closed"))
+        await k.advance(120)
+        before = own.head
+        for payload in (LIFE.start("resume"), LIFE.prompt("go on")):
+            await k.take(payload, "socket", agent="claude")
+        assert k.status(LIFE.session) == "working"
+        assert own.head == before
+
+
+@timed
 async def test_the_same_folder_links_nothing(tmp_path: Path) -> None:
     """Two of ours and two strangers in one folder stay four (spec §4, §11.7)."""
     async with kit(tmp_path) as k:
