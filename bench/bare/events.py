@@ -1,13 +1,18 @@
-"""The least that a Python server can do for events that are posted to it: ``python -m bench.bare.events``
+"""The least that a Python server can do for events that are posted to it: ``python -m bench.bare.events [FILE]``
 
 Each body of ``POST /event`` is a frame that all links share. The sends are driven from where the event is taken: a
-link's send is begun at once, and only one that would block gets a task and a backlog. Nothing is kept.
+link's send is begun at once, and only one that would block gets a task and a backlog. Nothing is kept; or, with a FILE,
+each event is durable there before anybody is told: a thread commits to sqlite3 what has come by then, as our journal
+does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import sys
+import threading
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
@@ -75,11 +80,56 @@ class Links:
             waiting.pop(0)
 
 
+class Store:
+    """Makes events durable, those of one turn of the loop together."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._loop = asyncio.get_running_loop()
+        self._ready = threading.Condition()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+        self._waking = False
+        threading.Thread(target=self._run, daemon=True).start()
+
+    async def put(self, event: str) -> None:
+        durable = self._loop.create_future()
+        self._waiting.append((event, durable))
+        if not self._waking:
+            self._waking = True
+            self._loop.call_soon(self._wake)
+        await durable
+
+    def _wake(self) -> None:
+        self._waking = False
+        with self._ready:
+            self._ready.notify()
+
+    def _run(self) -> None:
+        connection = sqlite3.connect(self._file, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("CREATE TABLE events (number INTEGER PRIMARY KEY, event TEXT)")
+        while True:
+            with self._ready:
+                while not self._waiting:
+                    self._ready.wait()
+                batch, self._waiting = self._waiting, []
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO events (event) VALUES (?)", [(event,) for event, _ in batch])
+            connection.execute("COMMIT")
+            self._loop.call_soon_threadsafe(self._committed, [durable for _, durable in batch])
+
+    def _committed(self, batch: list[asyncio.Future[None]]) -> None:
+        for durable in batch:
+            durable.set_result(None)
+
+
 class App:
     """The ASGI application."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self._links = Links()
+        self._store = store
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         if scope["type"] == "http":
@@ -94,7 +144,10 @@ class App:
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
-        self._links.tell('{"type":"event","data":' + json.dumps(json.loads(body)) + "}")
+        event = json.dumps(json.loads(body))
+        if self._store is not None:
+            await self._store.put(event)
+        self._links.tell('{"type":"event","data":' + event + "}")
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         await send({"type": "http.response.body", "body": OK})
 
@@ -112,7 +165,7 @@ class App:
 
 
 async def main() -> None:
-    await serve(App())
+    await serve(App(Store(sys.argv[1]) if len(sys.argv) > 1 else None))
 
 
 if __name__ == "__main__":

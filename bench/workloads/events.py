@@ -21,6 +21,7 @@ from bench.rows import Aim, Row, at_least, below, median, percentile
 
 TITLE = "events to the clients of a bridge"
 BARE = "uvicorn, hub sends"
+STORED = "the same, sqlite3"
 PLAIN = "plain folder"
 RATE = 100.0
 """Hooks a second, when they are paced."""
@@ -59,6 +60,8 @@ def run(plan: Plan) -> Iterator[Row]:
     ours, bare = tries["ours"], tries["bare"]
     for links in plan.fanned:
         yield from _rows(f"{links} client{'s' * (links > 1)}", ours, bare, links, most=links == max(plan.fanned))
+    for links in plan.fanned:
+        yield from _compared(f"beside one that stores, {links}", ours, tries["stored"], STORED, links)
     for links in plan.fanned:
         yield from _compared(f"with twins, {links}", tries["twins"], bare, BARE, links)
     for links in plan.fanned:
@@ -118,6 +121,7 @@ def _measured(plan: Plan) -> dict[str, Tries]:
         stands: dict[str, Stand] = {
             "ours": _ours(plan, open_, "ours", plain),
             "bare": _bare(plan, open_, plain),
+            "stored": _bare(plan, open_, plain, plan.folder / "events.sqlite"),
             "twins": _ours(plan, open_, "twins", plain),
             "git": _ours(plan, open_, "git", repository),
         }
@@ -145,8 +149,8 @@ def _ours(plan: Plan, open_: ExitStack, name: str, cwd: Path) -> Stand:
     return server.process, server.port, Place("/cin/ws", "/cin/event", str(cwd))
 
 
-def _bare(plan: Plan, open_: ExitStack, cwd: Path) -> Stand:
-    process = open_.enter_context(Process(module("bare.events"), folder=plan.folder))
+def _bare(plan: Plan, open_: ExitStack, cwd: Path, *file: Path) -> Stand:
+    process = open_.enter_context(Process(module("bare.events", *file), folder=plan.folder))
     return process, process.line()["port"], Place("/", "/event", str(cwd))
 
 
