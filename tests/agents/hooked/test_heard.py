@@ -93,3 +93,19 @@ async def test_what_a_stranger_asks_is_heard_and_cannot_be_answered(tmp_path: Pa
         client.take()
         assert not [frame for frame in client.frames if frame["type"] == "cin:permission_resolved"]
         assert k.status(LIFE.session) == "waiting (permission)"
+
+
+@timed
+async def test_what_a_stranger_asks_does_not_stand_before_what_the_agent_asks(tmp_path: Path) -> None:
+    """A number without a decision's id is an answer to what can be answered here."""
+    async with kit(tmp_path) as k, bridge(tmp_path, k.hub) as served:
+        client = await served.open()
+        await k.take_all([LIFE.prompt(), LIFE.before("Bash", "t1", GIVEN), LIFE.permission("Bash", {"command": "ls"})])
+        asking = k.asking(LIFE.permission("Bash", GIVEN), agent="claude")
+        await k.settle()
+        await k.jump(60)  # long enough that whoever answers has seen it
+        client.take()
+        session = k.row(LIFE.session).session
+        client.say({"type": "permission_response", "data": {"sessionId": session, "response": "2"}})
+        printed = await k.printed(asking)
+        assert printed["hookSpecificOutput"]["decision"]["behavior"] == "deny"
