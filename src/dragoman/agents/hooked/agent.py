@@ -190,7 +190,8 @@ class HookedAgent:
             return None
         headless, attended = self.presence.headless, self._session.attended
         if headless and not attended:
-            return None  # it decides by itself, and at once
+            self.permissions.note_refused(dialog)  # it says no by itself, and at once
+            return None
         blocks = headless or told.agent == "codex"
         if dialog.kind == "question" or (blocks and not attended):
             self._to("prompt", "hook:permission", self.permissions.show(dialog))

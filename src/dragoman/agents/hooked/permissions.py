@@ -56,6 +56,12 @@ class Permissions:
         """Whether a person said no to this call."""
         return call in self._denied
 
+    def note_refused(self, dialog: Dialog) -> None:
+        """Nobody will be asked, and the agent takes that for a no."""
+        call = dialog.call or self._call(dialog.tool, dialog.input)
+        if call is not None:
+            self._denied.add(call)
+
     # Asking
 
     def ask(self, dialog: Dialog, suggestions: Json, *, seconds: float, blocks: bool) -> str:
