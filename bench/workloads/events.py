@@ -1,8 +1,8 @@
 """Events of agents elsewhere, posted over HTTP, to every client of the bridge (the cin dialect).
 
-Eight keep-alive connections post the hooks of an agent's tool calls: a burst as fast as they are taken, then a hundred
-a second. Ours stores each event before it answers, and tells every client what became of the session beside it; the bare
-server does neither.
+Eight keep-alive connections post the hooks of an agent's tool calls: a burst as fast as they are taken, then a
+hundred a second. Ours stores each event before it answers, and tells every client what became of the session beside
+it; the bare server does neither.
 """
 
 from __future__ import annotations
