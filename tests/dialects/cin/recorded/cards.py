@@ -33,6 +33,8 @@ class Cards:
         self.all: dict[str, Frame] = {}
         self.events: list[Frame] = []
         self.tiles: list[Frame] = []
+        self.calls: dict[str, dict[str, str]] = {}
+        """Session -> its open calls, and their tools."""
         self.open: dict[str, str] = {}
         """Session -> what it asks."""
 
@@ -59,7 +61,12 @@ class Cards:
         self.events.append(event)
         before = self.all.get(event["sessionId"])
         card = dict(before if before is not None else self.external(event))
-        _move(card, event)
+        calls = self.calls.setdefault(card["id"], {})
+        if event["type"] == "pre_tool_use" and "agent_id" not in event:
+            calls[event["toolUseId"]] = event["tool"]
+        elif event["type"] == "post_tool_use":
+            calls.pop(event["toolUseId"], None)
+        _move(card, event, next(reversed(calls.values()), None))
         self.all[card["id"]] = card
         if before is None:
             return [both("session:created", card)]
@@ -110,8 +117,8 @@ class Cards:
         ]
 
 
-def _move(card: Frame, event: Frame) -> None:
-    """Spec §5, with cin's column; the agent that has ended is gone."""
+def _move(card: Frame, event: Frame, runs: str | None) -> None:
+    """Spec §5, with cin's column; the agent that has ended is gone. ``runs`` is the tool of the newest open call."""
     match event["type"]:
         case "user_prompt_submit":
             _be(card, "working")
@@ -119,6 +126,7 @@ def _move(card: Frame, event: Frame) -> None:
             _be(card, "working", currentTool=event["tool"])
         case "post_tool_use" if "agent_id" not in event:
             card.pop("currentTool", None)
+            card |= {} if runs is None else {"currentTool": runs}
         case "stop":
             _be(card, "waiting", waitingFor="prompt")
         case "session_end":

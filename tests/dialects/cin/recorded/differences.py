@@ -43,6 +43,13 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("a ping has its pong", "seed: pong; spec 11 #2", links.pongs),
     Difference("what is no message is answered", "spec 1.3; design 5: invariant 8", links.mistakes_are_told),
     Difference("half an event is made whole", "spec 8; 11 #6", events.half_events),
+    Difference("a rollout's session has the id in it", "spec 9.2; 11 #9", events.codex_by_its_id),
+    Difference("an end says what ended", "spec 9.2: remember call_id", events.ends_tell_of_their_begin),
+    Difference(
+        "a rollout has the words of Codex' hooks", "spec 9.2: recommended mapping", events.codex_in_its_hooks_words
+    ),
+    Difference("a rollout that is found is a start", "spec 9.2: session_start is lost", events.rollouts_begin),
+    Difference("calls have a duration", "spec 4: Duration (cin only)", events.calls_have_a_duration),
     Difference("what a hook says is told", "spec 4: recommended mapping", events.tell_all),
     Difference("the agent's own names stay", "spec 2.1, 2.2", events.own_names_stay),
     Difference("an event has all its fields", "seed: AgentEvent; spec 11 #6", events.whole_events),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .canonical import sessions_in
+from .canonical import is_event, objects, sessions_in
 from .compare import ANYTHING
-from .recording import Ask, Frame, Happen, Step
-from .rewriting import asks, both, each_event, new_id, posted, told
+from .recording import THREAD, Ask, Frame, Happen, Step
+from .rewriting import asks, both, each_event, happening, new_id, posted, told
 
 COMPACT = {"auto": "The context is being shortened (auto)"}
 
@@ -163,6 +163,83 @@ def calls_end(name: str, steps: list[Step]) -> list[Step]:
                 for who in hearers:
                     step.heard.setdefault(who, []).append(both("event", ended))
     return steps
+
+
+def calls_have_a_duration(name: str, steps: list[Step]) -> list[Step]:
+    """How long a call took is said wherever its begin is known."""
+    begun: dict[str, int] = {}
+
+    def change(_: Step, event: Frame) -> None:
+        if event["type"] == "pre_tool_use":
+            begun.setdefault(event.get("toolUseId", ""), event["timestamp"])
+        elif event["type"] == "post_tool_use" and event["toolUseId"] in begun:
+            event.setdefault("duration", event["timestamp"] - begun[event["toolUseId"]])
+
+    return each_event(steps, change)
+
+
+def codex_by_its_id(name: str, steps: list[Step]) -> list[Step]:
+    """A rollout's session is known by the id in it, from its first line on; its turn ends once."""
+    own = {event["sessionId"] for step in steps for event in objects(list(step.heard.values())) if _of_rollout(event)}
+    ended: set[str] = set()
+
+    def change(_: Step, event: Frame) -> None:
+        if _of_rollout(event):
+            event["codexThreadId"] = event["agentSessionId"] = THREAD
+
+    for step in steps if own else ():
+        for who, frames in step.heard.items():
+            stops = [frame for frame in frames if _is(frame) and told(frame)["type"] == "stop"]
+            if happening(step) == "rollout":
+                step.heard[who] = [frame for frame in frames if frame not in stops[1:]]
+                ended |= {told(frame)["id"] for frame in stops[1:]}
+    assert not own or len(ended) == 1, name
+    return each_event(steps, change)
+
+
+def codex_in_its_hooks_words(name: str, steps: list[Step]) -> list[Step]:
+    """What a rollout says is told as Codex' hooks tell it."""
+
+    def change(_: Step, event: Frame) -> None:
+        if not _of_rollout(event) or "toolUseId" not in event:
+            return
+        given = event["toolInput"].get("cmd", event["toolInput"].get("command"))
+        command = " ".join(given) if isinstance(given, list) else given
+        event |= {"tool": "Bash", "toolInput": {"command": command}}
+        if "toolResponse" in event:
+            response = event["toolResponse"]
+            event["toolResponse"] = {"content": response["output"], "error": f"exit code {response['exit_code']}"}
+
+    return each_event(steps, change)
+
+
+def rollouts_begin(name: str, steps: list[Step]) -> list[Step]:
+    """A rollout that is found is the start of its session."""
+    first = next((step for step in steps if happening(step) == "rollout"), None)
+    known = next((one for step in steps for one in objects(list(step.heard.values())) if _of_rollout(one)), None)
+    if first is not None and known is not None:
+        about = {key: known[key] for key in ("sessionId", "agent", "cwd", "agentSessionId", "codexThreadId")}
+        event = {"id": new_id(name, "found"), "type": "session_start", "timestamp": known["timestamp"] - 1, **about}
+        first.heard.setdefault("A", []).append(both("event", {**event, "source": "startup"}))
+    return steps
+
+
+def _of_rollout(value: Frame) -> bool:
+    return is_event(value) and str(value.get("codexThreadId", "")).endswith(THREAD)
+
+
+def ends_tell_of_their_begin(name: str, steps: list[Step]) -> list[Step]:
+    """The end of a call has its tool and its input, whatever the log says of them then."""
+    begun: dict[str, Frame] = {}
+
+    def change(_: Step, event: Frame) -> None:
+        if event["type"] == "pre_tool_use" and "toolUseId" in event:
+            begun.setdefault(event["toolUseId"], event)
+        elif event["type"] == "post_tool_use" and event["toolUseId"] in begun and not event["toolInput"]:
+            called = begun[event["toolUseId"]]
+            event |= {"tool": called["tool"], "toolInput": called["toolInput"]}
+
+    return each_event(steps, change)
 
 
 def once_each(name: str, steps: list[Step]) -> list[Step]:

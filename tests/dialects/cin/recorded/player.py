@@ -9,13 +9,14 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .bridge import Bridge, Link
 from .canonical import CHANGES, HOME, canonical, renamed, sessions_in
 from .claude import pids
-from .recording import ORIGINS, PATHS, Answer, Append, Ask, Close, Frame, Happen, Open, Say, Step
+from .recording import ORIGINS, PATHS, THREAD, Answer, Append, Ask, Close, Frame, Happen, Open, Say, Step
 
 LIMIT = 4.0
 """Seconds that a step waits for what is expected of it."""
@@ -24,8 +25,6 @@ PATIENCE = 20.0
 """Seconds that a program may take to finish its turn, or to be missed."""
 
 OPEN = 101
-
-ROLLOUT = "rollout-2026-11-27T22-00-00-0199aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee.jsonl"
 
 NOBODY = "ffffffff-ffff-4fff-8fff-ffffffffffff"
 """The id of a session that should be there."""
@@ -115,12 +114,16 @@ class Player:
             file.write(line + "\n")
 
     def _roll(self, lines: Sequence[str]) -> None:
-        """Codex writes its rollout."""
-        folder = self._bridge.home / ".codex" / "sessions" / "2026" / "11" / "27"
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / ROLLOUT).open("a", encoding="utf-8") as file:
+        """Codex writes its rollout, where it would today."""
+        now = datetime.now(UTC)
+        sessions = self._bridge.home / ".codex" / "sessions"
+        rollout = next(sessions.rglob("rollout-*.jsonl"), None)
+        if rollout is None:
+            rollout = sessions / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{THREAD}.jsonl"
+            rollout.parent.mkdir(parents=True)
+        with rollout.open("a", encoding="utf-8") as file:
             for line in lines:
-                file.write(json.dumps({"timestamp": "2026-11-27T22:00:00.000Z", **json.loads(line)}) + "\n")
+                file.write(json.dumps({"timestamp": f"{now:%Y-%m-%dT%H:%M:%S}.000Z", **json.loads(line)}) + "\n")
 
     async def _kill(self) -> None:
         """The program of the newest session is ended, once it does nothing; known when its session is offline."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import dragoman.server.serve as serve
 from tests.dialects.cin.stream_checker import problems as untrue
 
 from . import world
@@ -26,22 +25,11 @@ MOST = 40
 ANYTHINGS = 140
 """Fields that may be whatever they are, in all conversations together."""
 
-BY_FILE = frozenset({"cab-file", "cin2", "cin3"})
-"""Those in which agents write files that the server is to watch."""
-
 NO_CLOCK = "settles = 3600\nsilence = 3600\ngone_working = 3600\ngone_idle = 3600\ngone_codex = 3600\n"
 """Nothing is believed because of the time that a replay takes."""
 
-WATCHES = any("watch" in name.lower() for name in vars(serve))
 
-
-def plays(name: str) -> object:
-    """A recording, where the server has all that it takes."""
-    skip = pytest.mark.skipif(name in BY_FILE and not WATCHES, reason="the server watches no files yet")
-    return pytest.param(name, marks=skip)
-
-
-@pytest.mark.parametrize("name", [plays(name) for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 async def test_our_server_says_what_was_recorded(name: str, tmp_path: Path) -> None:
     wanted = expected(name)
     found, player = await hold(name, wanted, tmp_path)
@@ -106,7 +94,7 @@ def test_what_is_expected_is_what_it_is(name: str) -> None:
 
 async def hold(name: str, wanted: Sequence[Step], folder: Path, *, limit: float = LIMIT) -> tuple[list[str], Player]:
     """Hold one conversation with a server of its own: what was wrong, and who held it."""
-    root = folder / "home"
+    root = folder / "user"
     root.mkdir()
     world.make(root)
     bridge = Bridge(folder / "server", env={"PATH": programs(folder / "bin")}, hooked=NO_CLOCK)
