@@ -1,6 +1,6 @@
 """What went wrong in the two original servers (spec §11), played against a started server of ours.
 
-Each test is one of the rows of ``test_known_defects.py`` that no other test covers.
+Each test is one of the rows of ``test_known_defects.py``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from typing import Any
 
 import pytest
 
+from dragoman.dialects.cin.messages import PostToolUse
+from dragoman.dialects.cin.projection import KEPT_CALLS, Story
+from dragoman.hub.events import Event, ToolCalled, ToolEnded, UsageReported
+
+from . import rig
 from .recorded.bridge import LOCAL, Bridge, Link, of
-from .recorded.claude import called, programs
+from .recorded.claude import called, inherited, programs
 from .seed_page import event_problems
 from .stream_checker import Frame, problems
 
@@ -319,3 +324,52 @@ async def test_a_change_is_one_frame_and_one_list(bridge: Bridge, project: str) 
         for before, after in itertools.pairwise(lists):
             assert before != after, "a list that says nothing new"
         assert problems(link.frames) == []
+
+
+async def test_a_program_does_not_inherit_that_the_server_runs_in_an_agent(tmp_path: Path, project: str) -> None:
+    """Row 14: it refused to run inside another one."""
+    bridge = Bridge(tmp_path, env={"PATH": programs(tmp_path / "bin"), "CLAUDECODE": "1"})
+    await bridge.start()
+    try:
+        async with bridge.link() as link:
+            session = (await make(bridge, project))["id"]
+            await link.hear("event", type="session_start", sessionId=session)
+            assert inherited(tmp_path / "bin", "claude") == ["nothing"]
+    finally:
+        bridge.stop()
+
+
+async def test_tokens_of_two_sessions_are_counted_apart(tmp_path: Path) -> None:
+    """Row 18: of several reports of one message the last counts."""
+    async with rig.bridge(tmp_path) as mine:
+        one, two = await mine.hub.create("puppet"), await mine.hub.create("puppet")
+        client = await mine.open()
+        for session, message, spent in ((one, "a", 5), (two, "a", 70), (one, "b", 100), (one, "b", 200), (two, "c", 1)):
+            session.record(UsageReported(message=message, input_tokens=spent, output_tokens=1))
+        told = [frame["data"] for frame in await client.hear("cin:tokens", 5)]
+        counted: dict[str, list[tuple[int, int]]] = {one.id: [], two.id: []}
+        for said in told:
+            counted[said["sessionId"]].append((said["current"], said["cumulative"]))
+        assert counted == {one.id: [(6, 6), (101, 107), (201, 207)], two.id: [(71, 71), (2, 73)]}
+
+
+def test_what_is_kept_of_calls_that_never_end_is_bounded() -> None:
+    """Row 19."""
+    story = Story(session="s", kind="hooked", agent="claude", cwd="/")
+    for number in range(1, 3 * KEPT_CALLS):
+        assert (
+            story.tell(Event(number, number, "e", ToolCalled(call=f"{number}", tool="t", input={"x": 1}))) is not None
+        )
+    assert len(story.calls) == KEPT_CALLS
+    newest = story.tell(Event(3 * KEPT_CALLS, 1, "e", ToolEnded(call=f"{3 * KEPT_CALLS - 1}", tool="t", status="ok")))
+    assert isinstance(newest, PostToolUse)
+    assert newest.tool_input == {"x": 1}
+
+
+async def test_what_is_posted_is_appended_to_no_file(bridge: Bridge, project: str) -> None:
+    """Row 19: the events file is the scripts', and nothing of ours makes it grow."""
+    async with bridge.link() as link:
+        for number in range(20):
+            await post(bridge, hook("UserPromptSubmit", "s", project, prompt=f"{number}"))
+        await link.hear("event", prompt="19")
+    assert not bridge.events_file.exists()

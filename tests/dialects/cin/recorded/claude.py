@@ -27,9 +27,17 @@ def programs(folder: Path) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
+NOTED = 'printf "%s\\n" "${CLAUDECODE-nothing}" >> "$0.inherited"'
+
+
 def _program(path: Path, line: str) -> None:
-    path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "$0.called"\n{line}\n', "utf-8")
+    path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "$0.called"\n{NOTED}\n{line}\n', "utf-8")
     path.chmod(0o755)
+
+
+def inherited(folder: Path, name: str) -> list[str]:
+    """What ``CLAUDECODE`` was for that program, each time."""
+    return (folder / f"{name}.inherited").read_text("utf-8").splitlines()
 
 
 def called(folder: Path, name: str) -> list[str]:
