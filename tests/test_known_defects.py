@@ -221,7 +221,7 @@ ROWS: dict[str, Row] = {
     ),
     "D37": row(
         "a log that was cut was read from beyond its end; old words stayed the last",
-        "agents/drivers/test_tail.py::test_a_log_that_was_cut_short_is_read_anew",
+        "agents/common/test_tail.py::test_a_log_that_was_cut_short_is_read_anew",
         "agents/common/test_hooks.py::test_clear_begins_the_conversation_anew",
         "hub/test_state.py::test_the_last_message_is_the_assistants_until_history_is_reset",
     ),
@@ -236,8 +236,8 @@ ROWS: dict[str, Row] = {
     ),
     "D40": row(
         "half a line of the log was taken for a line",
-        "agents/drivers/test_tail.py::test_a_line_without_its_end_waits_for_it",
-        "agents/drivers/test_tail.py::test_every_cut_gives_the_same_records",
+        "agents/common/test_tail.py::test_a_line_without_its_end_waits_for_it",
+        "agents/common/test_tail.py::test_every_cut_gives_the_same_records",
     ),
     # hooks, start, end
     "E41": row(
