@@ -7,11 +7,14 @@ import contextlib
 import random
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dragoman.agents.common.logs import read_claude_line
+from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import AlreadyResolved, InvalidAnswer, LimitReached, StorageUnavailable, UnknownDecision
 from dragoman.hub.permissions import LOCAL
 from tests.agents.hooked.kit import Kit, choices, kit
@@ -87,6 +90,32 @@ def formed(seed: random.Random, payload: Payload, agent: str, at: int) -> Payloa
     return payload
 
 
+def log_line(seed: random.Random, life: Life, at: int) -> Observation:
+    """A line of the transcript of one that keeps a log."""
+    call = {"id": f"t{seed.randrange(6)}", "name": seed.choice(TOOLS), "input": given(seed)}
+    result = {"tool_use_id": f"t{seed.randrange(6)}", "content": "ok", "is_error": seed.random() < 0.3}
+    kind, block, more = seed.choice(
+        (
+            ("user", {"type": "text", "text": seed.choice(("yes", "no", "go on"))}, {}),
+            ("user", {"type": "text", "text": "[Request interrupted by user]"}, {}),
+            ("user", {"type": "tool_result", **result}, {}),
+            ("user", {"type": "tool_result", **result}, {"toolUseResult": "User rejected tool use"}),
+            ("assistant", {"type": "tool_use", **call}, {"stop_reason": "tool_use"}),
+            ("assistant", {"type": "text", "text": seed.choice(("Done.", "Done!"))}, {"stop_reason": "end_turn"}),
+            ("assistant", {"type": "text", "text": "Failed"}, {"error": "rate_limit"}),
+        )
+    )
+    message = {
+        "role": kind,
+        "content": [block],
+        "id": f"m{seed.randrange(9)}",
+        "stop_reason": more.pop("stop_reason", None),
+    }
+    stamp = datetime.fromtimestamp((at - seed.randrange(5000)) / 1000, UTC).isoformat()
+    record = {"type": kind, "sessionId": life.session, "uuid": f"u{seed.randrange(10**6)}", "timestamp": stamp}
+    return read_claude_line({**record, "message": message, **more})
+
+
 async def step(k: Kit, seed: random.Random, asking: list[asyncio.Task[str]]) -> None:
     """Something comes, or is answered, or time passes."""
     life = seed.choice(LIVES).in_turn(f"turn-{seed.randrange(4)}")
@@ -99,6 +128,9 @@ async def step(k: Kit, seed: random.Random, asking: list[asyncio.Task[str]]) -> 
     else:
         form = formed(seed, payload, life.agent, k.clock.now())
         await (k.take_fast if seed.random() < 0.3 else k.take)(post(form, channel, agent=life.agent, at=at))
+    if life.agent == "claude" and seed.random() < 0.2:
+        seen = log_line(seed, life, k.clock.now())
+        await k.intake.observed("claude", life.session, seen, cwd=life.cwd, create=seed.random() < 0.3)
     if asking and seed.random() < 0.1:
         asking.pop(seed.randrange(len(asking))).cancel()
     if seed.random() < 0.15:
