@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,7 @@ from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
+from dragoman.hub.state import decode_state, encode_state
 
 from .facts import logs
 from .rig import Hub, InMemory, PuppetFactory, fold, rewrite
@@ -262,6 +264,29 @@ def test_only_some_options_are_listed() -> None:
     options = {"attach": "tmux:work", "command": ["claude"], "secret": "x"}
     created = SessionCreated(kind="terminal", agent="claude", cwd="/", title="t", owner="local", options=options)
     assert fold([Event(1, 1, "e", created)]).row().detail == {"attach": "tmux:work"}
+
+
+NEW = ("active_at", "rests", "tool", "agent_session", "asks", "detail")
+
+
+def test_rows_and_snapshots_from_before_there_were_lists_can_be_read() -> None:
+    created = SessionCreated(kind="elsewhere", agent="claude", cwd="/", title="t", owner="local")
+    facts: tuple[AnyFact, ...] = (created, RUN, OWN, ASKED)
+    state = fold([Event(seq, seq, "e", fact) for seq, fact in enumerate(facts, 1)])
+    row = msgspec.json.decode(msgspec.json.encode(state.row()))
+    assert row.keys() >= {"active_at", "tool", "agent_session", "asks"}
+    old_row = msgspec.json.decode(
+        msgspec.json.encode({key: value for key, value in row.items() if key not in NEW}), type=SessionRow
+    )
+    assert (old_row.active_at, old_row.rests, old_row.tool, old_row.detail) == (0, False, None, {})
+    old = msgspec.json.decode(encode_state(state))
+    for name in ("active_at", "rests", "agent_session"):
+        old.pop(name, None)
+    del old["calls"]["own"]["subagent"]
+    read = decode_state(msgspec.json.encode(old))
+    assert (read.tool, read.asks, read.row().agent_session) == ("Bash", "permission", None), "what is open is known"
+    read.apply(Event(5, 5, "e", HookAnswered(hook="start", agent_session="again")))
+    assert (read.row().agent_session, read.row().active_at) == ("again", 5)
 
 
 # Agents elsewhere
