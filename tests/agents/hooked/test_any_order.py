@@ -157,7 +157,8 @@ async def consistent(k: Kit) -> None:
         session = await k.registry.get(LOCAL, row.session)
         state = session.shown
         if state.executor is None:
-            assert not state.decisions, f"{row.session} asks, and is gone"
+            # what a hook waits for stays, as long as only a stranger says that its agent has ended
+            assert all(choices(one) for one in state.decisions.values()), f"{row.session} asks, and is gone"
 
 
 @pytest.mark.parametrize("part", range(8))
