@@ -106,14 +106,9 @@ async def test_a_forged_question_before_the_true_one_gets_no_answer(channel: Hoo
     async with kit(tmp_path) as k:
         await at_work(k, LIFE, ("Bash", "t1", GIVEN))
         await k.take(LIFE.permission("Bash", {"command": "ls"}), channel)
-        (forged,) = await k.open_decisions(LIFE.session)
-        assert not choices(forged)
+        assert not await k.open_decisions(LIFE.session), "whose hooks are heard is believed there only"
         asking = await asks(k, LIFE)
-        true = next(one for one in await k.open_decisions(LIFE.session) if one.decision != forged.decision)
-        session = await k.session(LIFE.session)
-        with pytest.raises(HubError):
-            await k._do(session.answer(LOCAL, forged.decision, Answer(accept=True), via="cin"))
-        assert not asking.done()
+        (true,) = await k.open_decisions(LIFE.session)
         await k.answer(LIFE.session, true, choices(true)[-1])
         assert verdict(await k.printed(asking))["behavior"] == "deny"
 

@@ -226,7 +226,8 @@ async def test_codex_tells_of_a_turns_end_by_hook_and_by_notify(order: str, tmp_
     async with kit(tmp_path) as k:
         for turn in ("t1", "t2"):
             life = Life("codex", LIFE.session, turn=turn)
-            await k.take(life.prompt(f"do {turn}"), "socket", agent="codex")
+            way: HookChannel = "http" if order == "notify alone" else "socket"
+            await k.take(life.prompt(f"do {turn}"), way, agent="codex")
             ways = [(life.stop("Done."), "socket"), (notified(life, "Done."), "http")]
             for payload, channel in {"stop first": ways, "notify first": ways[::-1], "notify alone": ways[1:]}[order]:
                 await k.take(payload, channel, agent="codex")

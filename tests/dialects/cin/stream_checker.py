@@ -96,6 +96,7 @@ class StreamChecker:
         self._order: list[str] = []
         self._listed: list[Frame] | None = None
         self._prompts: dict[str, Frame] = {}
+        self._shown: dict[str, Any] = {}
         self._resolved: set[str] = set()
         self._burst = True
         self._twins: dict[str, list[Any]] = {}
@@ -330,8 +331,10 @@ class StreamChecker:
             if name not in told:
                 return self._say(f"has no {name}")
         self._session(told["sessionId"])
-        if self._prompts.get(told["decisionId"]) == told or told["decisionId"] in self._resolved:
+        shown = self._shown.get(told["sessionId"])
+        if shown == told or told["decisionId"] in self._resolved:
             self._say(f"{told['decisionId']} a second time")  # and nothing more is known of it
+        self._shown[told["sessionId"]] = told
         self._prompts[told["decisionId"]] = told
         return None
 
@@ -339,6 +342,8 @@ class StreamChecker:
         known = self._session(told.get("sessionId"))
         decision = told.get("decisionId")
         asked = self._prompts.pop(decision, None)
+        if asked is not None and self._shown.get(asked["sessionId"]) == asked:
+            del self._shown[asked["sessionId"]]
         if decision in self._resolved:
             self._say(f"{decision} a second time")
         elif asked is None and known is not None and not known.before:

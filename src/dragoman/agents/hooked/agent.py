@@ -102,11 +102,19 @@ class HookedAgent:
         self._end_told = False
         self._hooked = False
         """Whether its hooks are heard, so that its log is only the second witness."""
+        self._own_heard = False
+        """Whether they come through the person's own socket."""
 
     # What is told
 
     def take(self, told: Told) -> None:
-        """Record what a post says. Raises ``StorageUnavailable`` and ``LimitReached``."""
+        """Record what a post says. Raises ``StorageUnavailable`` and ``LimitReached``.
+
+        Once its hooks come through the person's own socket the agent is believed there only: what comes by other ways
+        is the same, by scripts that post it as well, or it is not true.
+        """
+        if self._own_heard and not told.own:
+            return
         named = told.post.origin().id
         if named is not None and not self.recording.first(named):
             return
@@ -188,6 +196,7 @@ class HookedAgent:
         dialog = seen.sighting.dialog if seen.sighting is not None else None
         if dialog is None or not self._revived(told.session):
             return None
+        self.permissions.forget_hearsay()
         headless, attended = self.presence.headless, self._session.attended
         if headless and not attended:
             self.permissions.note_refused(dialog)  # it says no by itself, and at once
@@ -214,6 +223,7 @@ class HookedAgent:
 
     def _heard(self, told: Told) -> None:
         self._hooked = True
+        self._own_heard = self._own_heard or told.own
         self._turns.seen(told.turn)
         self.presence.heard()
         self.presence.seen_above(told.parents)
@@ -326,6 +336,7 @@ class HookedAgent:
         if own:
             self.permissions.drop("the agent is gone")
         self._rests_by_log = self._may_be_late = None
+        self._own_heard = False
         self.recording.record(AgentExited(cause=cause), settling=True)
         self._left = self._clock.monotonic(), self._session.head
         self.presence.let_go()
@@ -376,7 +387,7 @@ class HookedAgent:
         assert seen.sighting is not None
         dialog, state = seen.sighting.dialog, self._session.state.status.state
         if told.kind == "notification" and dialog is not None and not self.permissions.open:
-            self._to("prompt", "hook:notification", self.permissions.show(dialog))
+            self._to("prompt", "hook:notification", self.permissions.show(dialog, own=told.own))
         elif seen.sighting.state == "idle" and state == "working":
             self._to("idle", seen.sighting.cause)
 
@@ -384,7 +395,7 @@ class HookedAgent:
         """A permission whose hook does not wait for us: nobody can answer it here."""
         dialog = seen.sighting.dialog if seen.sighting is not None else None
         if dialog is not None and not self.permissions.open and self._revived(told.session):
-            self._to("prompt", "hook:permission", self.permissions.show(dialog))
+            self._to("prompt", "hook:permission", self.permissions.show(dialog, own=told.own))
 
     def _with_subagent_stop(self, seen: Observation, told: Told) -> tuple[AnyFact, ...]:
         """What stops without a name is told all the same; a compaction is nobody."""

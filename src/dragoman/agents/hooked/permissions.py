@@ -47,6 +47,8 @@ class Permissions:
         self._session = session
         self._asks: dict[str, _Ask] = {}
         self._denied: set[str] = set()
+        self._hearsay: set[str] = set()
+        """Decisions of which only others than the agent have said that it asks."""
 
     @property
     def open(self) -> bool:
@@ -86,11 +88,19 @@ class Permissions:
         finally:
             del self._asks[decision]
 
-    def show(self, dialog: Dialog) -> str:
-        """Open a decision that nobody can answer here; its id."""
+    def show(self, dialog: Dialog, *, own: bool = True) -> str:
+        """Open a decision that nobody can answer here; its id. ``own``: the agent itself says that it asks."""
         decision = self._session.ids()
         self._open(decision, dialog, (), detail={ELSEWHERE: True})
+        if not own:
+            self._hearsay.add(decision)
         return decision
+
+    def forget_hearsay(self) -> None:
+        """The agent itself asks now: what others said that it asks is the same, or was never true."""
+        for decision in self._hearsay:
+            self._session.cancel_decision(decision, "the agent asks itself")
+        self._hearsay.clear()
 
     def check(self, decision: str) -> None:
         """Raise ``InvalidAnswer`` for one that cannot be answered here."""

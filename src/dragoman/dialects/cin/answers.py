@@ -23,11 +23,17 @@ BATCH = 200
 
 
 def asked_now(decisions: Mapping[str, DecisionOpened]) -> DecisionOpened | None:
-    """Of a session's open decisions the one that is asked: the oldest permission, else the oldest of the others that a
-    number can answer; None when there is none."""
+    """Of a session's open decisions the one that is asked: the oldest permission that can be answered here, else the
+    oldest permission, else the oldest of the others that a number can answer; None when there is none."""
     ready = [opened for opened in decisions.values() if opened.ready and opened.kind != "form"]
     permissions = [opened for opened in ready if opened.kind == "permission"]
-    return next(iter(permissions or ready), None)
+    answerable = [opened for opened in permissions if not is_elsewhere(opened)]
+    return next(iter(answerable or permissions or ready), None)
+
+
+def is_elsewhere(opened: DecisionOpened) -> bool:
+    """Whether it is answered where its agent runs, and nowhere else."""
+    return opened.detail.get("elsewhere") is True
 
 
 def choices_of(opened: DecisionOpened) -> tuple[wire.Choice, ...]:

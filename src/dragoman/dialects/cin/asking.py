@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.hub.events import DecisionOpened
 
 from . import messages as wire
-from .answers import choices_of
+from .answers import choices_of, is_elsewhere
 
 CONTEXT_CHARACTERS = 4000
 """Of what is asked about."""
@@ -20,6 +20,6 @@ def prompt_of(session: str, opened: DecisionOpened) -> wire.PermissionPrompt:
         session_id=session,
         tool=opened.tool or _NAMES.get(opened.kind, "Unknown"),
         context=opened.text[:CONTEXT_CHARACTERS],
-        options=() if opened.detail.get("elsewhere") else choices_of(opened),
+        options=() if is_elsewhere(opened) else choices_of(opened),
         decision_id=opened.decision,
     )

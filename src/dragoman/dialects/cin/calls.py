@@ -27,6 +27,7 @@ from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.session import Session
 
+from .cards import meant_by
 from .host import Host
 
 log = logging.getLogger("dragoman.http")
@@ -104,10 +105,10 @@ class Call:
             ours = registry.row(self.principal, named)
             if ours.status != "closed":
                 return ours
-        others = [row for row in registry.rows(self.principal) if row.agent_session == named and row.status != "closed"]
-        if not others:
+        row = meant_by(registry.rows(self.principal), named)
+        if row is None:
             raise Problem(404, SESSION_NOT_FOUND)
-        return max(others, key=lambda row: row.active_at)
+        return row
 
     async def session(self) -> Session:
         """That session itself. Raises as ``row``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -55,6 +55,17 @@ def status_of(row: SessionRow) -> wire.Status:
     if row.kind == "hooked" and not row.unsettled:
         return "working"  # it has just been heard of for the first time
     return "waiting" if row.rests else "idle"
+
+
+def meant_by(rows: Iterable[SessionRow], agent_session: str) -> SessionRow | None:
+    """Which of these sessions an agent's own id means: one that runs before one that does not, ours before one of an
+    agent elsewhere (anybody may post one of any id), the person's own before others, the one that was active last."""
+    named = [row for row in rows if row.agent_session == agent_session and row.status != "closed"]
+    return max(named, key=_rank, default=None)
+
+
+def _rank(row: SessionRow) -> tuple[bool, bool, bool, int]:
+    return status_of(row) != "offline", row.kind != "hooked", bool(row.detail.get("vouched")), row.active_at
 
 
 def git_status(known: FolderStatus) -> wire.GitStatus:

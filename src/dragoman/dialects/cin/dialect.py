@@ -19,7 +19,7 @@ from dragoman.services.git import GitSettings
 from . import messages as wire
 from .answers import answer_of, question_of
 from .asking import prompt_of
-from .cards import card
+from .cards import card, meant_by
 from .disk import Disk
 from .feed import Feed
 from .feedback import FeedbackStore
@@ -157,8 +157,8 @@ class CinDialect:
         if name in self.feed.rows:
             return name if principal.may_see(name) else None
         rows = self.feed.rows.values() if self.feed.running else self.registry.rows(principal)
-        found = [row.session for row in rows if row.agent_session == name and principal.may_see(row.session)]
-        return found[-1] if found else None
+        row = meant_by((row for row in rows if principal.may_see(row.session)), name)
+        return row.session if row is not None else None
 
     def names_of(self, session: str) -> frozenset[str]:
         """The ids by which a subscription may mean it."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from dragoman.hub.events import (
+    AnyFact,
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
@@ -26,7 +27,7 @@ from dragoman.hub.permissions import LOCAL
 from dragoman.hub.registry import Registry
 
 from . import messages as wire
-from .answers import asked_now, number_of
+from .answers import asked_now, is_elsewhere, number_of
 from .asking import prompt_of
 from .cards import GitOf, card, differs, status_of
 from .frames import Frames, encode
@@ -310,15 +311,18 @@ class Feed:
                 return b"", None
             frames = self._frames.resolved(_resolved(name, fact, self._resolving))
             self.asked.pop(name)
-            more, asked = self._next(session)
+            more, asked = self._next(session, fact)
             return frames + more, asked or Asked(name, None)
-        if shown not in (None, fact.decision):
+        before = session.shown.decisions.get(shown or "")
+        if shown not in (None, fact.decision) and (before is None or not is_elsewhere(before)):
             return b"", None
-        return self._next(session)
+        return self._next(session, fact)
 
-    def _next(self, session: SessionLog) -> tuple[bytes, Asked | None]:
+    def _next(self, session: SessionLog, fact: AnyFact) -> tuple[bytes, Asked | None]:
         opened = asked_now(session.shown.decisions)
         if opened is None:
+            return b"", None
+        if self.asked.get(session.id) == opened.decision and not isinstance(fact, DecisionRevised):
             return b"", None
         self.asked[session.id] = opened.decision
         return self._frames.prompt(prompt_of(session.id, opened)), Asked(session.id, opened.decision)
