@@ -12,12 +12,12 @@ from tests.dialects.cin.stream_checker import problems as untrue
 
 from . import world
 from .bridge import Bridge
-from .canonical import HOME, git_of
+from .canonical import CHANGES, HOME, canonical, git_of
 from .claude import programs
 from .compare import ANYTHING, problems
 from .differences import DIFFERENCES, Difference, expected, steps
 from .player import LIMIT, Player, got
-from .recording import NAMES, Step, load
+from .recording import NAMES, Frame, Step, load
 
 MOST = 40
 """Differences that there may be."""
@@ -90,6 +90,50 @@ def test_little_may_be_anything() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_expected_is_what_it_is(name: str) -> None:
     assert problems(expected(name), expected(name)) == []
+
+
+REFUSED = ("/nope", "")
+"""Folder, and name, that ours does not take (spec 3.2: a folder that is not there; an empty name changes nothing)."""
+
+
+@pytest.mark.parametrize(("name", "count"), [("cab", 2), ("cab-file", 2)])
+def test_what_the_other_original_said_of_sessions_is_said(name: str, count: int) -> None:
+    """The frames of sessions are made anew from the events (``cards``): none of those that it sent is lost by that."""
+    compared = 0
+    for was, now in zip(canonical(load(name)), expected(name), strict=True):
+        told = {(frame["type"], frame["data"]["id"]): frame["data"] for frame in now.heard.get("A", []) if _of(frame)}
+        for frame in was.heard.get("A", []):
+            card = frame.get("data") or {}
+            if not _of(frame) or card["cwd"] in REFUSED or card["name"] in REFUSED:
+                continue
+            mine = next(one for (kind, _), one in told.items() if kind == frame["type"])
+            same = ("name", "type", "agent", "cwd", *(("agentSessionId",) if card["type"] == "external" else ()))
+            assert {key: mine.get(key) for key in same} == {key: card.get(key) for key in same}
+            compared += 1
+    assert compared >= count
+
+
+@pytest.mark.parametrize("name", ["cin", "cin2", "cin3"])
+def test_what_the_lists_of_the_original_showed_is_shown(name: str) -> None:
+    """The same of the lists: every session that one showed is in ours by then, if it is one of ours at all."""
+    mine: set[tuple[str, ...]] = set()
+    compared = 0
+    for was, now in zip(canonical(steps(name)[1]), expected(name), strict=True):
+        for frame in now.heard.get("A", []):
+            if frame["type"] == "sessions":
+                mine |= {tuple(card[key] for key in ("name", "type", "agent", "cwd")) for card in frame["data"]}
+        for frame in was.heard.get("A", []):
+            if frame["type"] == "sessions":
+                theirs = {tuple(card[key] for key in ("name", "type", "agent", "cwd")) for card in frame["data"]}
+                strange = {card for card in theirs - mine if card[3] != f"{HOME}/src"}
+                assert {card[2] for card in strange} <= {"claude"}, (strange, mine)  # Codex' own, taken for Claude's
+                assert all((card[0], card[1], "codex", card[3]) in mine for card in strange), strange
+                compared += len(theirs)
+    assert compared > 3
+
+
+def _of(frame: Frame) -> bool:
+    return frame["type"] in CHANGES
 
 
 async def hold(name: str, wanted: Sequence[Step], folder: Path, *, limit: float = LIMIT) -> tuple[list[str], Player]:
