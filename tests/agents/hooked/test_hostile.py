@@ -192,7 +192,8 @@ async def test_what_no_disk_can_hold_ends_nothing(payload: dict[str, Any], tmp_p
                 await k.take(payload, channel)
         await k.take_all([OTHER.stop()])
         assert k.status(OTHER.session) == "waiting (prompt)"
-        await k.take_all([LIFE.in_turn("later").prompt("good again"), LIFE.in_turn("later").stop()])
+        for again in (LIFE.in_turn("later").prompt("good again"), LIFE.in_turn("later").stop()):
+            await k.take(again, "socket")
         assert k.status(LIFE.session) == "waiting (prompt)"
 
 

@@ -317,27 +317,28 @@ class HookedAgent:
     def _ended(self, told: Told) -> None:
         """An end is told once, by whoever is first: the hook, or the process."""
         post, alive = told.post, self._session.state.executor is not None
-        fact = HookAnswered(hook="end", reason=text_of(post.payload, "reason"), origin=post.origin())
-        if alive and not self._end_told and self.recording.news((fact,)):
-            self._end_told = True
-            self.recording.record(fact)
+        reason = text_of(post.payload, "reason")
+        fact = HookAnswered(hook="end", reason=reason, origin=post.origin())
+        news = alive and not self._end_told and bool(self.recording.news((fact,)))
         if told.own:
             self.permissions.settle("the agent has ended", own=True)
-        # whoever can only say so does not end what is seen to live
         if alive and (told.own or not self.presence.known):
-            self._gone("exit", own=told.own)
+            self._gone("exit", own=told.own, reason=reason if news else None, origin=fact.origin if news else None)
+        elif news:  # whoever can only say so does not end what is seen to live
+            self._end_told = True
+            self.recording.record(fact)
 
     def _process_ended(self) -> None:
         if self._session.state.executor is not None:
             self._gone("exit")
 
-    def _gone(self, cause: str, *, own: bool = True) -> None:
+    def _gone(self, cause: str, *, own: bool = True, reason: str | None = None, origin: Origin | None = None) -> None:
         self.permissions.settle("the agent is gone", own=own)
         if own:
             self.permissions.drop("the agent is gone")
         self._rests_by_log = self._may_be_late = None
         self._own_heard = False
-        self.recording.record(AgentExited(cause=cause), settling=True)
+        self.recording.record(AgentExited(cause=cause, reason=reason, origin=origin), settling=True)
         self._left = self._clock.monotonic(), self._session.head
         self.presence.let_go()
 
@@ -375,21 +376,23 @@ class HookedAgent:
             self._prompted(at, own=told.own, lives=lives and not self._turns.has_stopped(told.turn))
         elif self._turns.goes_on(told.turn):
             self._may_be_late = None
+        if lives and told.kind == "notification" and at >= self._prompted_at:
+            self._sees(seen, told)
         for fact in facts:
             self._record(fact, at, own=told.own, lives=lives)
         if seen.interrupted:
             self._turns.stopped(told.turn)
             self._stopped(at, post.origin(), own=told.own, lives=lives, reason=INTERRUPTED)
-        elif lives and seen.sighting is not None and at >= self._prompted_at:
-            self._sees(seen, told)
 
     def _sees(self, seen: Observation, told: Told) -> None:
-        assert seen.sighting is not None
-        dialog, state = seen.sighting.dialog, self._session.state.status.state
-        if told.kind == "notification" and dialog is not None and not self.permissions.open:
-            self._to("prompt", "hook:notification", self.permissions.show(dialog, own=told.own))
-        elif seen.sighting.state == "idle" and state == "working":
-            self._to("idle", seen.sighting.cause)
+        """What a notice says of the state: before the notice itself is told."""
+        sighting = seen.sighting
+        if sighting is None:
+            return
+        if sighting.dialog is not None and not self.permissions.open:
+            self._to("prompt", "hook:notification", self.permissions.show(sighting.dialog, own=told.own))
+        elif sighting.state == "idle" and self._session.state.status.state == "working":
+            self._to("idle", sighting.cause)
 
     def _shows(self, seen: Observation, told: Told) -> None:
         """A permission whose hook does not wait for us: nobody can answer it here."""

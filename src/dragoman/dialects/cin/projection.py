@@ -226,7 +226,7 @@ def _exited(story: Story, fact: AgentExited, event: Event) -> wire.Event | None:
     if story.ended:
         return None
     story.ended = True
-    return wire.SessionEnd(**story.about(fact, event), reason=fact.cause)
+    return wire.SessionEnd(**story.about(fact, event), reason=fact.reason or fact.cause)
 
 
 def _subagent_started(story: Story, fact: SubagentStarted, event: Event) -> wire.Event:

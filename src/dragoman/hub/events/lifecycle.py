@@ -69,10 +69,12 @@ class AgentExited(Fact, frozen=True, tag="agent.exited"):
     """The executor ended. ``cause`` is ``exit``, ``signal``, ``closed``, ``silent`` or ``server-lost``.
 
     ``code`` is the exit code and ``signal`` the number of the signal that killed it; both are null when nobody
-    can know them. ``bytes_read`` and ``bytes_written`` are a terminal's totals.
+    can know them. ``bytes_read`` and ``bytes_written`` are a terminal's totals. ``reason`` is the agent's own, where it
+    said why it ends.
     """
 
     cause: str
+    reason: str | None = None
     code: int | None = None
     signal: int | None = None
     tape_offset: int | None = None

@@ -149,10 +149,7 @@ def told_by_events(steps: Sequence[Step]) -> list[Step]:
             _subscribe(filters, step.action.who, step.action.message)
         new: list[Frame] = []
         for event in _events(step):
-            changes = [*cards.answered(event), *cards.take(event)]
-            event_first = event["type"] == "session_end"  # what is gone has said its last
-            new += [both("event", event), *changes] if event_first else [*changes, both("event", event)]
-            new += cards.asks(event)
+            new += [*cards.answered(event), *cards.take(event), *cards.asks(event), both("event", event)]
         shown = _shown(cards, step) if step.action == CLEANUP else None
         new += _by_request(cards, step)
         if any(frame["type"] in CHANGES for frame in new):
