@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -31,6 +32,10 @@ ASKING = {"claude": "[[bash:touch {}]]", "codex": "[[esc:touch {}]]", "gemini": 
 """What the model is to be told for a tool that needs one."""
 
 
+TRIES, TAKEN = 3, 5.0
+"""How often a prompt is typed that an agent did not take, as one does that is busy drawing, and for how many seconds
+it is waited for."""
+
 DRAWN = 0.4
 """Seconds without output after which an agent's screen is taken for drawn, and takes keys."""
 
@@ -38,8 +43,17 @@ DRAWN = 0.4
 async def submit(running: Driven, text: str) -> None:
     """Paste it, and send it off once it is shown: a key that comes with a paste would be taken for a part of it."""
     shown = running.text.count(text)
-    running.pty.write(f"\x1b[200~{text}\x1b[201~".encode())
-    await running.until(lambda: running.text.count(text) > shown, f"{text!r} in the input box")
+
+    def is_there() -> bool:
+        return running.text.count(text) > shown
+
+    for _ in range(TRIES):
+        running.pty.write(f"\x1b[200~{text}\x1b[201~".encode())
+        with contextlib.suppress(AssertionError):
+            await running.until(is_there, f"{text!r} in the input box", TAKEN)
+            break
+        await running.key("ctrl-u")
+    assert is_there(), running.text
     await asyncio.sleep(PASTE_PAUSE)
     await running.key("enter")
 
@@ -109,11 +123,14 @@ class House(Bridge):
 
     async def start_beside(self, *homes: Home) -> None:
         """Start the server as those agents are started: what it starts itself finds them and the model."""
-        path = self._env["PATH"]
+        programs = self.home.parent / "bin"
+        programs.mkdir()
         for home in homes:
+            program = programs / home.agent
+            program.write_text(f'#!/bin/sh\nexec {shlex.join(home.command)} "$@"\n')
+            program.chmod(0o755)
             self._env |= home.env
-            path = f"{Path(home.command[0]).parent}:{path}"
-        self._env["PATH"] = path
+        self._env["PATH"] = f"{programs}:{self._env['PATH']}"
         await self.start()
 
     def hooks(self, *words: str) -> str:

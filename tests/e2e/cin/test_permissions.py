@@ -227,7 +227,7 @@ async def test_claude_without_a_terminal_is_refused_where_nobody_watches(house: 
         await told.status("offline", limit=FAST)
         assert not told.prompts()
         events = [event for event in await history(link) if event["sessionId"] == told.id]
-        assert [event["success"] for event in events if event["type"] == "post_tool_use"] == [False]
+        assert [event["success"] for event in events if event["type"] == "post_tool_use"] == [False], events
         await can_be(link)
 
 
