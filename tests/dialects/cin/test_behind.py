@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.dialects.cin import messages as wire
-from dragoman.hub.events import Notified
+from dragoman.hub.events import DecisionOpened, Notified, Option
 from tests.dialects.cin.rig import bridge
 from tests.hub.rig import until
 
@@ -25,3 +25,20 @@ async def test_a_link_that_fell_behind_has_the_tiles_that_there_are(tmp_path: Pa
         told = [frame["data"] for frame in client.frames if frame["type"] == "cin:text_tiles"]
         assert told
         assert told[-1] == [{"id": "t", "text": "note", "position": {"q": 1, "r": 2}, "createdAt": 5}]
+
+
+async def test_a_link_that_fell_behind_is_told_that_what_it_was_shown_is_no_longer_asked(tmp_path: Path) -> None:
+    async with bridge(tmp_path, feed_bytes=4000) as b:
+        client = await b.open()
+        session = await b.hub.create("puppet")
+        asked = DecisionOpened(decision="d1", kind="permission", text="may I", options=(Option("Yes"), Option("No")))
+        session.open_decision(asked)
+        await session.durable(session.head)
+        await client.hear("cin:permission_prompt")
+        session.settle_decision("d1", reason="gone")
+        for number in range(100):
+            session.record(Notified(message=f"{number:>0100}"))
+        await session.durable(session.head)
+
+        (over,) = await client.hear("cin:permission_resolved")
+        assert over["data"] == {"sessionId": session.id, "decisionId": "d1"}

@@ -197,7 +197,8 @@ class HookedAgent:
         if dialog is None or not self._revived(told.session):
             return None
         self.permissions.forget_hearsay()
-        headless, attended = self.presence.headless, self._session.attended
+        attended = self._session.attended
+        headless = told.agent == "claude" and self.presence.headless
         if headless and not attended:
             self.permissions.note_refused(dialog)  # it says no by itself, and at once
             return None
@@ -209,7 +210,11 @@ class HookedAgent:
         seconds = min(settings.answer_seconds, settings.answer_blocking) if blocks else settings.answer_seconds
         suggestions = told.post.payload.get("permission_suggestions")
         decision = self.permissions.ask(dialog, suggestions, seconds=seconds, blocks=blocks)
-        self._to("prompt", "hook:permission", decision)
+        try:
+            self._to("prompt", "hook:permission", decision)
+        except BaseException:
+            self.permissions.give_up(decision)
+            raise
         return decision
 
     async def answered(self, decision: str) -> str:

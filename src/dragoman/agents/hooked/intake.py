@@ -49,6 +49,9 @@ ENDED_BEFORE = 5000
 LOG_FIRST = 0.3
 """Seconds for which a hook that does not say how its call ended waits until the agent's log has said so."""
 
+FORGET_AGAIN = 60.0
+"""Seconds after which a session is let go again, where that failed."""
+
 MAX_NAMED = 10_000
 """Session logs whose names were handed on; beyond, all of them are once more."""
 
@@ -329,6 +332,8 @@ class Intake:
 
     async def _make(self, key: Key, cwd: str | None, *, vouched: bool) -> Session:
         """``vouched``: it is the person's own agent that says where it works."""
+        if len(self._sessions) + self._in_making >= self._settings.sessions:
+            await self._make_room(vouched=vouched)
         count = len(self._sessions) + self._in_making
         if count >= self._settings.sessions:
             raise LimitReached(f"{count} sessions of agents elsewhere are open (hooked.sessions)")
@@ -346,7 +351,20 @@ class Intake:
         finally:
             self._in_making -= 1
         self._sessions[key] = session.id
+        log.info("an agent elsewhere is heard: %s in %s, session %s", agent, session.state.cwd, session.id)
         return session
+
+    async def _make_room(self, *, vouched: bool) -> None:
+        """The longest over leaves the list; for the person's own also the longest silent of which only others tell."""
+        over = min(self._gone, key=self._gone.__getitem__, default=None)
+        if over is None and vouched:
+            hearsay = [
+                session.state for session, _ in self._agents.values() if not session.state.options.get("vouched")
+            ]
+            over = min(hearsay, key=lambda state: state.active_at).session if hearsay else None
+        if over is not None:
+            self._gone.pop(over, None)
+            await self._forget(over)
 
     def _name_transcript(self, told: Told) -> None:
         path = text_of(told.post.payload, "transcript_path")
@@ -386,6 +404,7 @@ class Intake:
             session = await self._registry.get(OWNER, name)
             await session.close("forgotten")
         except HubError as problem:
+            self._gone[name] = self._clock.monotonic() - self._settings.forget + FORGET_AGAIN
             self._said.warn("forget", f"session {name} stays in the list: {problem}")
 
 

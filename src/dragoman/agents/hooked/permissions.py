@@ -80,6 +80,11 @@ class Permissions:
             raise
         return decision
 
+    def give_up(self, decision: str) -> None:
+        """No hook will wait for it after all."""
+        del self._asks[decision]
+        self._session.cancel_decision(decision, "it could not be asked")
+
     async def printed(self, decision: str) -> str:
         """What the hook is to print, once that is decided. Cancelled when the hook is gone: somebody answered there."""
         ask = self._asks[decision]

@@ -49,7 +49,7 @@ class Presence:
 
     @property
     def headless(self) -> bool:
-        """Whether it was started with nobody at its terminal, as far as its command line tells."""
+        """Whether Claude Code was started with nobody at its terminal, as far as its command line tells."""
         return self.pid is not None and not _HEADLESS.isdisjoint(_arguments(self.pid))
 
     def last_heard(self, at: int) -> None:

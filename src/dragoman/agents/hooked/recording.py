@@ -14,6 +14,7 @@ from dragoman.hub.events import (
     HistoryReset,
     HookAnswered,
     Json,
+    MessageAdded,
     Notified,
     Origin,
     SubagentEnded,
@@ -59,6 +60,8 @@ class Recording:
         self._posted = posted
         self._ledger = Ledger(session.ids)
         self._occurrences = Occurrences()
+        self._at: float | None = None
+        """When on the steady clock that happened which is read back."""
         self._knows = session.head <= 1
         """Whether what was recorded before is known; of a new session that is nothing."""
 
@@ -71,14 +74,16 @@ class Recording:
         first = events[0].seq if events else 0
         older = (call for call in self._session.state.calls.values() if call.seq < first)
         self._ledger.admit(_call_of(call) for call in older)
+        now, monotonic = self._session.clock.now(), self._session.clock.monotonic()
         for event in events:
-            fact = event.fact
-            if fact.origin is not None and fact.origin.id is not None:
-                self.first(fact.origin.id)
-            if isinstance(fact, HookAnswered):
-                self.happened(*key_of(fact))
-            else:
-                self.news((fact,))
+            fact, origin = event.fact, event.fact.origin
+            if origin is not None and origin.id is not None:
+                self.first(origin.id)
+            if isinstance(fact, MessageAdded) and origin is not None and origin.source != "log":
+                fact = msgspec.structs.replace(fact, message="")  # its name was ours: hooks give messages none
+            self._at = monotonic - (now - event.at) / 1000
+            self.news((fact,))
+        self._at = None
 
     def first(self, event: str) -> bool:
         """Whether an event of this id, its poster's own, has not come before."""
@@ -86,7 +91,8 @@ class Recording:
 
     def happened(self, kind: str, source: str, words: str | None = None) -> bool:
         """Whether this is the first that is told of it."""
-        return self._occurrences.news(kind, source, self._session.clock.monotonic(), words)
+        at = self._session.clock.monotonic() if self._at is None else self._at
+        return self._occurrences.news(kind, source, at, words)
 
     def news(self, facts: Iterable[AnyFact]) -> list[AnyFact]:
         """Those that nobody has told of yet, in order."""

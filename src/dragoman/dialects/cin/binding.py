@@ -23,6 +23,11 @@ class Binding:
         self._awaited: dict[bytes, Asked] = {}
         self._unproved: dict[str, bytes] = {}
 
+    @property
+    def standing(self) -> tuple[tuple[str, str], ...]:
+        """Sessions, and the decisions of theirs that the client was shown last and not told to be over."""
+        return tuple(self._shown.items())
+
     def bound(self, session: str) -> str | None:
         """The decision that an answer to this session which names none is to."""
         return self._bound.get(session)

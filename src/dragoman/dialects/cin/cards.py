@@ -35,7 +35,7 @@ def card(row: SessionRow, git_of: GitOf = lambda _folder: None) -> wire.Session:
         last_activity=row.active_at or row.created_at,
         tmux_session=_tmux(row.detail.get("attach")),
         agent_session_id=row.agent_session,
-        current_tool=_tool(row, status),
+        current_tool=_tool(row),
         claude_session_id=row.agent_session,
         codex_thread_id=row.agent_session if row.agent == "codex" else None,
         zone_position=_position(row.detail.get("zone")),
@@ -78,7 +78,7 @@ def differs(before: SessionRow, after: SessionRow) -> bool:
     return (
         before.title != after.title
         or before.cwd != after.cwd
-        or _tool(before, status_of(before)) != _tool(after, status_of(after))
+        or _tool(before) != _tool(after)
         or before.agent_session != after.agent_session
         or before.agent != after.agent
         or before.detail != after.detail
@@ -86,9 +86,9 @@ def differs(before: SessionRow, after: SessionRow) -> bool:
     )
 
 
-def _tool(row: SessionRow, status: wire.Status) -> str | None:
+def _tool(row: SessionRow) -> str | None:
     """What it is at: also while it asks for leave to go on with it."""
-    return row.tool if status == "working" or row.asks is not None else None
+    return row.tool if row.status in ("working", "waiting") else None
 
 
 def waiting_for(row: SessionRow) -> Literal["permission", "question", "prompt"] | None:

@@ -65,7 +65,7 @@ class Voice(ClientMessage, frozen=True):
 
 
 class Harness(ClientMessage, frozen=True):
-    """An extension of a test bench, to be handed on to all others."""
+    """An extension of a test bench, to be handed on to all links."""
 
     type: str
     data: Json

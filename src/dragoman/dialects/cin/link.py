@@ -13,6 +13,7 @@ from dragoman.hub.errors import HubError
 from dragoman.hub.permissions import Principal, Right
 
 from . import client_messages as client
+from . import messages as wire
 from .binding import Binding
 from .catching_up import CatchingUp
 from .feed import Asked, Entry
@@ -173,6 +174,12 @@ class CinLink:
     def _caught_up(self) -> None:
         """From here on it is told with all others; what is asked by now it is shown anew."""
         self.place = self._feed.end
+        for session, decision in self._binding.standing:
+            if self._feed.asked.get(session) != decision:
+                over = wire.PermissionResolved(session_id=session, decision_id=decision, response=None)
+                self._outbox.put(self._frames.resolved(over))
+                if (payload := self._binding.shown(Asked(session, None))) is not None:
+                    self._outbox.put(ping_frame(payload))
         self._ask_open()
 
     def wants(self, session: str, kind: str) -> bool:
