@@ -69,6 +69,8 @@ class Story(msgspec.Struct):
     """Its words before the calls that it makes now."""
     stopped: bool = False
     """Whether a stop was told of since work began."""
+    turn_at: int = 0
+    """When the open turn, or the newest one, began."""
     ended: bool = False
     """Whether the end of the agent's session was told of since it started."""
 
@@ -115,6 +117,7 @@ def story_of_state(state: SessionState) -> Story:
         prompts={prompt.prompt: prompt.text for prompt in state.queue},
         text=state.status.last_message,
         stopped=state.rests,
+        turn_at=state.turn.started_at if state.turn is not None else 0,
         ended=state.executor is None,
     )
 
@@ -144,7 +147,7 @@ def _withdrawn(story: Story, fact: PromptWithdrawn, event: Event) -> None:  # no
 
 def _given(story: Story, fact: TurnStarted | PromptTaken, event: Event) -> wire.Event:
     if isinstance(fact, TurnStarted):
-        story.stopped = False
+        story.stopped, story.turn_at = False, event.at
     story.preamble = story.text = None
     return wire.UserPromptSubmit(**story.about(fact, event), prompt=story.prompts.pop(fact.prompt, None))
 
@@ -201,10 +204,18 @@ def _hooked(story: Story, fact: HookAnswered, event: Event) -> wire.Event | None
     if fact.hook == "end":
         story.ended = True
         return wire.SessionEnd(**about, reason=fact.reason)
-    if fact.verdict == "blocked":
+    if fact.verdict == "blocked" or _told_by_turn(story, fact):
         return None
     story.stopped = True
     return wire.Stop(**about, stop_hook_active=fact.stop_hook_active, response=story.text)
+
+
+def _told_by_turn(story: Story, fact: HookAnswered) -> bool:
+    """A program that we drive has turns of ours: what its log says of an end, and is read later, is told already."""
+    origin = fact.origin
+    if story.kind == "hooked" or origin is None or origin.source != "log":
+        return False
+    return story.stopped or (origin.at is not None and origin.at < story.turn_at)
 
 
 def _turn_ended(story: Story, fact: TurnEnded, event: Event) -> wire.Event | None:
