@@ -1,51 +1,38 @@
 """An agent that somebody started elsewhere, as far as its hooks and its session log tell of it.
 
 Posts come in any order, twice, or not at all. Each real occurrence is recorded once; the state follows the newest
-evidence, and what nobody tells is found out by time: ``look`` is called again and again.
+evidence (``doing``), and what nobody tells is found out by time: ``look`` is called again and again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Literal
-
-import msgspec
 
 from dragoman.agents.common.fields import text_of
 from dragoman.agents.common.hooks import read_post
 from dragoman.agents.common.observation import Observation
 from dragoman.hub.errors import InvalidRequest, Unsupported
 from dragoman.hub.events import (
-    AgentExited,
-    AgentStarted,
     Answer,
     AnyFact,
     DecisionResolved,
     DecisionRevised,
     HookAnswered,
     MessageAdded,
-    Notified,
     Origin,
-    Problem,
     PromptSubmitted,
-    StateChanged,
     SubagentEnded,
-    ToolCalled,
-    ToolEnded,
 )
 from dragoman.hub.ports import Driver, Hooks, Terminal
 from dragoman.hub.session import Session
-from dragoman.hub.standing import OpenCall
 from dragoman.hub.turns import TurnContext
 
+from .doing import Doing
 from .forms import Told
-from .permissions import Permissions
-from .presence import Presence
-from .recording import PostedIds, Recording, key_of
+from .recording import PostedIds, key_of
 from .settings import HookedSettings
-from .turns import Turns
 
 NO_TERMINAL = "External session has no terminal info"
 """Why it takes no prompt; in the words of the bridge that clients know."""
@@ -53,15 +40,8 @@ NO_TERMINAL = "External session has no terminal info"
 LOG_ALONE = 1.5
 """Seconds after which a log's word that the agent rests is believed although no hook has said so."""
 
-CLOCK_SKEW = 60_000
-"""Milliseconds by which a poster's clock may differ from ours and still say what came first."""
-
 INTERRUPTED = "interrupted"
 """Why a turn stopped that a person broke off."""
-
-SAID_NO = "a person said no"
-
-State = Literal["working", "idle", "prompt"]
 
 STARTS = frozenset({"sessionstart", "start"})
 STOPS = frozenset({"stop", "afteragent", "response"})
@@ -70,7 +50,7 @@ PROMPTS = frozenset({"userpromptsubmit", "beforeagent"})
 """Hooks by what they tell of, as ``hook_kind`` names them."""
 
 
-class HookedAgent:
+class HookedAgent(Doing):
     """Implements the hub's ``Agent``. It is never started here, and lives on when the server stops."""
 
     terminal: Terminal | None = None
@@ -81,29 +61,9 @@ class HookedAgent:
     holds = False
 
     def __init__(self, session: Session, settings: HookedSettings, posted: PostedIds) -> None:
-        self._session = session
-        self._settings = settings
-        self._clock = session.clock
-        self.recording = Recording(session, posted)
-        self.permissions = Permissions(session)
-        self.presence = Presence(session.clock, self._process_ended)
-        self._turns = Turns()
-        self._prompted_at = 0
-        """When the newest prompt was given, in milliseconds since 1970."""
-        self._stopped_at = 0
-        """The same of the newest stop."""
-        self._may_be_late: float | None = None
-        """When a stop came, on the steady clock: for a while posts may be of what was before it."""
-        self._left: tuple[float, int] | None = None
-        """The same of a stop or an end, and the newest event then: calls from before get no end after a while."""
-        self._rests_by_log: tuple[float, Observation] | None = None
-        self._broken_off = False
-        """Whether a person broke off what it was at, and nothing was begun since."""
-        self._end_told = False
+        super().__init__(session, settings, posted)
         self._hooked = False
         """Whether its hooks are heard, so that its log is only the second witness."""
-        self._own_heard = False
-        """Whether they come through the person's own socket."""
 
     # What is told
 
@@ -134,12 +94,6 @@ class HookedAgent:
         else:
             self._told(read_post(told.post), told)
         self._is_there(told.session)
-
-    def _is_there(self, agent_session: str) -> None:
-        """Who is heard of for the first time lives, even if nothing was said that could be told."""
-        state = self._session.state
-        if state.executor is None and state.exit is None:
-            self._begin(agent_session)
 
     def observe(self, seen: Observation, agent_session: str) -> None:
         """Record what the agent's log says. Raises as ``take``."""
@@ -281,25 +235,6 @@ class HookedAgent:
         if not self._stopped(at, Origin(source="log", at=seen.at), own=True, words=words):
             self._stops("log", at, own=True, lives=True)  # what was taken for an earlier turn's stop was this one's
 
-    def _end_what_is_left(self, seq: int) -> None:
-        """Posts from before a stop have come by now: calls that it left open will get no end."""
-        self._left = None
-        state = self._session.state
-        for call in tuple(state.calls.values()):
-            if state.executor is None or (call.seq <= seq and call.subagent is None):
-                self.recording.record_all(self.recording.news((self._unended(call),)), settling=True)
-
-    def _unended(self, call: OpenCall) -> ToolEnded:
-        denied = self.permissions.denied(call.call)
-        why = SAID_NO if denied else "its end was never told"
-        return ToolEnded(
-            call=call.call,
-            tool=call.tool,
-            status="denied" if denied else "interrupted",
-            problem=Problem(code="denied" if denied else "interrupted", message=why),
-            duration_ms=max(0, self._clock.now() - call.at),
-        )
-
     # Starts and ends
 
     def _started(self, told: Told) -> None:
@@ -310,14 +245,6 @@ class HookedAgent:
             if self._session.state.executor is None:
                 self._begin(told.session)
             self.recording.record(fact)
-
-    def _begin(self, agent_session: str) -> None:
-        presence, runs = self.presence, self._session.state.runs
-        self._may_be_late = None
-        self._end_told = False
-        self.recording.record(
-            AgentStarted(pid=presence.pid, pid_start=presence.pid_start, run=runs + 1, agent_session=agent_session)
-        )
 
     def _ended(self, told: Told) -> None:
         """An end is told once, by whoever is first: the hook, or the process."""
@@ -332,33 +259,6 @@ class HookedAgent:
         elif news:  # whoever can only say so does not end what is seen to live
             self._end_told = True
             self.recording.record(fact)
-
-    def _process_ended(self) -> None:
-        if self._session.state.executor is not None:
-            self._gone("exit")
-
-    def _gone(self, cause: str, *, own: bool = True, reason: str | None = None, origin: Origin | None = None) -> None:
-        self.permissions.settle("the agent is gone", own=own)
-        if own:
-            self.permissions.drop("the agent is gone")
-        self._rests_by_log = self._may_be_late = None
-        self._own_heard = False
-        self.recording.record(AgentExited(cause=cause, reason=reason, origin=origin), settling=True)
-        self._left = self._clock.monotonic(), self._session.head
-        self.presence.let_go()
-
-    def _revived(self, agent_session: str, *, by_log: bool = False) -> bool:
-        """Whether it lives, as news of it say. What comes right after its end is only late."""
-        state = self._session.state
-        if state.executor is not None:
-            return True
-        exit_ = state.exit
-        if exit_ is not None and exit_.cause != "silent":
-            late = self._clock.now() - exit_.at < self._settings.settles * 1000
-            if late or by_log:
-                return False
-        self._begin(agent_session)
-        return True
 
     # What goes on
 
@@ -415,42 +315,6 @@ class HookedAgent:
         status = text_of(post.payload, "status") or "completed"
         return (SubagentEnded(subagent="", status=status, origin=post.origin()),)
 
-    def _record(self, fact: AnyFact, at: int, *, own: bool, lives: bool = True) -> None:
-        """State first: who is shown a call is to see at work who makes it."""
-        aside = fact.origin is not None and fact.origin.subagent is not None
-        cause = "hook" if own else "post"
-        if isinstance(fact, ToolEnded) and self.permissions.denied(fact.call):
-            fact = msgspec.structs.replace(fact, status="denied", problem=Problem(code="denied", message=SAID_NO))
-        if lives and isinstance(fact, ToolCalled | ToolEnded):
-            if isinstance(fact, ToolEnded):
-                self._settle_call(fact, own=own)
-            if not aside:
-                self._works(cause, at)
-        self.recording.record(fact)
-
-    def _settle_calls(self, facts: Iterable[AnyFact]) -> None:
-        """The agent itself says so, whoever said it before."""
-        for fact in facts:
-            if isinstance(fact, ToolEnded):
-                self._settle_call(fact, own=True)
-
-    def _settle_call(self, fact: ToolEnded, *, own: bool) -> None:
-        call = self._session.state.calls.get(fact.call)
-        given = fact.input if fact.input is not None or call is None else call.input
-        if self.permissions.settle("its call ended", own=own, call=fact.call, tool=fact.tool, given=given):
-            self._goes_on("hook:answered")
-
-    def _prompted(self, at: int, *, own: bool, lives: bool = True) -> None:
-        if not lives:
-            return
-        self._prompted_at = at
-        self._may_be_late = self._rests_by_log = None
-        self._broken_off = False
-        if at >= self._stopped_at:
-            self.permissions.settle("a prompt came after it", own=own)
-            if not self.permissions.open:
-                self._to("working", "hook:prompt")
-
     def _told_to_stop(self, seen: Observation, told: Told) -> None:
         post = told.post
         facts = self.recording.news(seen.facts)
@@ -466,75 +330,6 @@ class HookedAgent:
         self.recording.record_all(facts)
         self._stops(post.source, self._moment(post.at), own=told.own, lives=lives)
         self.recording.record(fact)
-
-    def _stopped(
-        self,
-        at: int,
-        origin: Origin,
-        *,
-        own: bool,
-        words: str | None = None,
-        lives: bool = True,
-        reason: str | None = None,
-    ) -> bool:
-        """It came to rest, though no hook says so; whether that was news. An interruption has its ``reason``."""
-        if reason is not None and self._broken_off:
-            return False  # a log has more than one line for it
-        fact = HookAnswered(hook="stop", reason=reason, origin=origin)
-        news = self.recording.happened(*key_of(fact, words))
-        if news:
-            self._stops(origin.source, at, own=own, lives=lives)
-            self.recording.record(fact)
-            self._broken_off = reason is not None
-        return news
-
-    def _stops(self, source: str, at: int, *, own: bool, lives: bool) -> None:
-        """Before it is told: who hears of a stop is to see the session at rest."""
-        self._rests_by_log = None
-        if not lives or at < self._prompted_at:
-            return
-        self._stopped_at = at
-        self.permissions.settle("the turn ended", own=own)
-        if not self.permissions.open:
-            if self._session.state.status.state in ("starting", "unknown"):
-                self._to("working", f"{source}:stop")  # it did, unseen
-            self._to("idle", f"{source}:stop")
-        self._may_be_late = self._clock.monotonic()
-        self._left = self._may_be_late, self._session.head
-
-    def _failed(
-        self, seen: Observation, source: str, at: int, origin: Origin, *, own: bool, lives: bool = True
-    ) -> None:
-        """The turn ended with an error. Hook and log have their own words for it."""
-        error = seen.sighting.error if seen.sighting is not None else None
-        if self.recording.happened("failed", source):
-            self._stops(source, at, own=own, lives=lives)
-            message = error or "the turn failed"
-            self.recording.record(Notified(message=message, level="error", kind="StopFailure", origin=origin))
-
-    def _works(self, cause: str, at: int) -> None:
-        """It does something now, by a post that may be late: what was done before a stop says nothing of after it."""
-        late = self._may_be_late is not None and self._clock.monotonic() - self._may_be_late < self._settings.settles
-        if not self.permissions.open and not late and at >= self._stopped_at:
-            self._to("working", f"{cause}:tool")
-
-    def _moment(self, at: int | None) -> int:
-        """When it happened, in milliseconds since 1970. A clock that is far off is not believed."""
-        now = self._clock.now()
-        return min(at, now) if at is not None and abs(now - at) < CLOCK_SKEW else now
-
-    def _goes_on(self, cause: str) -> None:
-        """Something was answered."""
-        state = self._session.state
-        if state.executor is not None and not state.decisions and state.status.state == "prompt":
-            self._to("working", cause)
-
-    def _to(self, state: State, cause: str, decision: str | None = None) -> None:
-        before = self._session.state.status.state
-        if state == "working":
-            self._broken_off = False
-        if before != state:
-            self.recording.record(StateChanged(prev=before, next=state, cause=cause, decision=decision))
 
     # The hub's port
 
