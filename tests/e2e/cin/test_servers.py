@@ -159,6 +159,5 @@ async def works_for_us(house: House, link: Link, home: Home) -> Told:
     assert begun["toolInput"] == ended["toolInput"]
     assert "echo ours" in begun["toolInput"].values()
     assert len(told.events("user_prompt_submit")) == 2, told.story()
-    # Codex' log tells of an end as well, and is sometimes read once the next prompt is given
-    assert len(told.events("stop")) == 2 or home.agent == "codex", told.story()
+    assert len(told.events("stop")) == 2, told.story()
     return told

@@ -11,6 +11,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.standing import Executor
 
 from .agent import HookedAgent
+from .driven import HOOKED
 from .forms import AGENT_CHARS, NAME_CHARS
 from .recording import PostedIds
 from .settings import HookedSettings
@@ -19,7 +20,7 @@ from .settings import HookedSettings
 class HookedFactory:
     """Makes hooked agents. Their one option, ``agent_session``, is the agent's own name for its session."""
 
-    kind = "hooked"
+    kind = HOOKED
     elsewhere = True
 
     def __init__(self, settings: HookedSettings | None = None) -> None:

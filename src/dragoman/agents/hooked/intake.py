@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from dragoman.agents.common.fields import text_of
@@ -16,35 +16,21 @@ from dragoman.agents.common.paced_log import PacedLog
 from dragoman.hub.clock import Clock
 from dragoman.hub.errors import HubError, LimitReached, StorageUnavailable
 from dragoman.hub.journal import SessionRow
-from dragoman.hub.permissions import EVERYTHING, Principal
 from dragoman.hub.ports import HookChannel, HookPost
 from dragoman.hub.registry import Registry
 from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
 
 from .agent import ENDS, HookedAgent
+from .driven import OWNER, Driven, Key
 from .factory import HookedFactory
 from .forms import Told, read_form
 from .settings import HookedSettings
 
 log = logging.getLogger("dragoman.hooked")
 
-OWNER = Principal("hooks", EVERYTHING)
-"""Who owns the sessions that hooks make."""
-
 LOOK = 0.5
 """Seconds between two looks at what has come of those that live."""
-
-UNHEARD = 1.0
-"""Seconds for which is waited until an agent of ours can say whether a hook is its own."""
-
-ASK_AGAIN = 0.05
-
-LOG_UNSURE = 5.0
-"""The same for a session log: nobody waits for what it says, and it may be the way by which it learns its own name."""
-
-ENDED_BEFORE = 5000
-"""Milliseconds after a session of ours changed last in which its agent may still write its log."""
 
 LOG_FIRST = 0.3
 """Seconds for which a hook that does not say how its call ended waits until the agent's log has said so."""
@@ -58,9 +44,6 @@ MAX_NAMED = 10_000
 TranscriptNamed = Callable[[str, str, str, HookChannel], None]
 """Told of each session log that a post names: agent, agent's session id, path, and how the post came. Once for each
 path of a session; must return at once."""
-
-Key = tuple[str, str]
-"""Agent, and its own name for its session."""
 
 
 class Intake:
@@ -89,7 +72,7 @@ class Intake:
         """Those that are over, and since when."""
         self._making: dict[Key, _Turn] = {}
         self._transcripts: set[tuple[str, str, HookChannel]] = set()
-        self._unsure: dict[Key, float] = {}
+        self._driven = Driven(registry, self._clock)
         """Logs of which an agent of ours could not say yet whether they are its own, and since when."""
         self._in_making = 0
         self._waiting = 0
@@ -213,9 +196,11 @@ class Intake:
         """
         key = agent, agent_session
         if key not in self._sessions:
-            own = not create or self._closed or self._log_is_own(key, observation.at)
-            if own is not False:
-                return None if own is None else False
+            if not create or self._closed:
+                return False
+            ours = self._driven.wrote(key, observation.at)
+            if ours is not False:
+                return None if ours is None else False
         async with self._alone(key):
             _, hooked = await self._open(key, cwd)
             hooked.observe(observation, agent_session)
@@ -239,52 +224,12 @@ class Intake:
         if self._closed:
             raise StorageUnavailable("the server stops")
         told = read_form(post)
-        if told is None or self._proven(post, told):
+        if told is None or self._driven.proves(post, told):
             return None
         key = told.agent, told.session
-        if key not in self._sessions:
-            at = told.post.at or self._clock.now()
-            if await self._is_own(key) or any(_wrote(row, key, at) for row in self._registry.rows(OWNER)):
-                return None
+        if key not in self._sessions and await self._driven.has(key, told.post.at or self._clock.now()):
+            return None
         return told
-
-    def _proven(self, post: HookPost, told: Told) -> bool:
-        """Whether it was sent from inside a session of ours, by one who knows that session's secret."""
-        if post.session is None or post.secret is None:
-            return False
-        session = next((it for it in self._registry.live() if it.id == post.session), None)
-        hooks = session.hooks if session is not None else None
-        if hooks is None or not hooks.proves(post.secret):
-            return False
-        # another program that runs inside it, and got its environment, is one of its own
-        return hooks.hears(told.agent, told.session) is not False
-
-    async def _is_own(self, key: Key) -> bool:
-        """Whether an agent that we drive is this one: it is asked for a while, as it learns its own name late."""
-        deadline = asyncio.get_running_loop().time() + UNHEARD
-        while True:
-            said = list(self._hears(key))
-            if True in said or None not in said or asyncio.get_running_loop().time() >= deadline:
-                return True in said
-            await asyncio.sleep(ASK_AGAIN)
-
-    def _hears(self, key: Key) -> Iterable[bool | None]:
-        agent, agent_session = key
-        for session in self._registry.live():
-            if session.state.kind != self._factory.kind and session.state.executor is not None:
-                hooks = session.hooks
-                if hooks is not None:
-                    yield hooks.hears(agent, agent_session)
-
-    def _log_is_own(self, key: Key, at: int | None) -> bool | None:
-        """Whether an agent that we drive, or drove, wrote this; None while one cannot say yet. Never waits."""
-        said = list(self._hears(key))
-        if True not in said and None in said:
-            since = self._unsure.setdefault(key, self._clock.monotonic())
-            if self._clock.monotonic() - since < LOG_UNSURE:
-                return None
-        self._unsure.pop(key, None)
-        return True in said or any(_wrote(row, key, at) for row in self._registry.rows(OWNER))
 
     # Its session
 
@@ -414,13 +359,6 @@ class _Turn:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.users = 0
-
-
-def _wrote(row: SessionRow, key: Key, at: int | None) -> bool:
-    """Whether this session of ours had the agent that wrote this; what comes later is of one who went on with it."""
-    if row.kind == "hooked" or (row.agent, row.agent_session) != key:
-        return False
-    return at is None or at <= row.changed_at + ENDED_BEFORE
 
 
 def _agent_of(session: Session) -> HookedAgent:
