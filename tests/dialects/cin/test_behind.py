@@ -42,3 +42,18 @@ async def test_a_link_that_fell_behind_is_told_that_what_it_was_shown_is_no_long
 
         (over,) = await client.hear("cin:permission_resolved")
         assert over["data"] == {"sessionId": session.id, "decisionId": "d1"}
+
+
+async def test_a_link_that_falls_behind_again_before_it_took_anything_misses_nothing(tmp_path: Path) -> None:
+    async with bridge(tmp_path, feed_bytes=4000) as b:
+        client = await b.open()
+        client.take()
+        session = await b.hub.create("puppet")
+        for _ in range(3):
+            for number in range(50):
+                session.record(Notified(message=f"{number:>0100}"))
+            await session.durable(session.head)
+            await until(lambda: b.dialect.feed.end > 0 and not len(b.dialect.tasks))  # all of it is read by now
+
+        await until(lambda: client.take() is not None and len(client.events()) == 150)
+        assert len({event["id"] for event in client.events()}) == 150

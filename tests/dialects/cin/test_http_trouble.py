@@ -57,13 +57,14 @@ async def test_a_file_that_is_no_file_is_set_aside(tmp_path: Path) -> None:
     assert (state / "tiles.json.damaged").is_dir()
 
 
+@pytest.mark.parametrize("path", ["/tiles", "/event"])
 async def test_a_body_that_does_not_come_is_waited_for_by_nobody_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.dialects.cin.calls.FIRST_SECONDS", 0.2)
+    monkeypatch.setattr("dragoman.dialects.cin.bodies.FIRST_SECONDS", 0.2)
     async with played(tmp_path) as play:
         reader, writer = await asyncio.open_connection("127.0.0.1", play.port)
-        writer.write(b"POST /tiles HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        writer.write(b"POST " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         assert b" 408 " in await asyncio.wait_for(reader.readline(), 10)
         writer.close()
 

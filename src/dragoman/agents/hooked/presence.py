@@ -15,6 +15,9 @@ PROC = Path("/proc")
 _BETWEEN = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "env", "timeout"})
 """What agents run their hooks through."""
 
+WORDS_OF_PROGRAM = 3
+"""Of a command line, that may name the program: an interpreter and its flags may stand before it."""
+
 _HEADLESS = frozenset({"-p", "--print"})
 """Arguments with which nobody sits at Claude Code's terminal."""
 
@@ -50,7 +53,8 @@ class Presence:
     @property
     def headless(self) -> bool:
         """Whether Claude Code was started with nobody at its terminal, as far as its command line tells."""
-        return self.pid is not None and not _HEADLESS.isdisjoint(_arguments(self.pid))
+        words = _arguments(self.pid) if self.pid is not None else ()
+        return any("claude" in word for word in words[:WORDS_OF_PROGRAM]) and not _HEADLESS.isdisjoint(words)
 
     def last_heard(self, at: int) -> None:
         """The last sign of life was then, before this server was there."""
@@ -119,8 +123,8 @@ def _name(pid: int) -> str:
         return "sh"  # gone already: it was only between
 
 
-def _arguments(pid: int) -> set[str]:
+def _arguments(pid: int) -> tuple[str, ...]:
     try:
-        return set((PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0"))
+        return tuple((PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0"))
     except OSError:
-        return set()
+        return ()

@@ -27,6 +27,7 @@ from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.session import Session
 
+from .bodies import TOO_SLOW, ClientGone, read_body
 from .cards import meant_by
 from .host import Host
 
@@ -36,13 +37,6 @@ T = TypeVar("T")
 
 VIA = "cin"
 """How the log says that something came through this dialect."""
-
-BODY_SECONDS = 300.0
-"""Within which a body must have come: whoever sends one holds a place meanwhile."""
-
-FIRST_SECONDS = 15.0
-SLOWEST = 16 * 1024
-"""Seconds that the first of it may take, and bytes a second of the rest: who sends less means to hold the place."""
 
 BIG_BODY = 256 * 1024
 """Bytes from which on a body is taken apart in a thread."""
@@ -80,10 +74,6 @@ class Problem(Exception):
         self.status = status
         self.text = text
         self.headers = dict(headers or {})
-
-
-class ClientGone(Exception):
-    """The client is not there any more: nobody is to be answered."""
 
 
 class Call:
@@ -158,22 +148,9 @@ class Call:
         if limit is not None:
             limit.size = self.host.settings.body_limit
         try:
-            async with asyncio.timeout(FIRST_SECONDS) as deadline:
-                return await self._body(deadline)
+            return await read_body(self.request.receive)
         except TimeoutError:
-            raise Problem(408, "The body comes too slowly") from None
-
-    async def _body(self, deadline: asyncio.Timeout) -> bytes:
-        pieces, size, begun = [], 0, asyncio.get_running_loop().time()
-        while True:
-            message = await self.request.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            deadline.reschedule(begun + min(FIRST_SECONDS + size / SLOWEST, BODY_SECONDS))
-            if not message.get("more_body", False):
-                return b"".join(pieces)
+            raise Problem(408, TOO_SLOW) from None
 
     async def read(self, shape: type[T]) -> T:
         """The JSON body, typed, whatever its Content-Type; an empty one is an empty object. Raises as ``body``, and

@@ -71,6 +71,13 @@ class CatchingUp:
             self._room.set()
         return frame
 
+    def go_on(self, cursors: dict[str, int]) -> None:
+        """The link has fallen behind again. While it is read this needs nothing; later it is begun anew from there."""
+        if self._finished:
+            self._finished = False
+            self._cursors = cursors
+            self._task = self._dialect.tasks.start(self._run(), "catch up")
+
     def cancel(self) -> None:
         self._task.cancel()
 

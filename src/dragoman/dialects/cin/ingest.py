@@ -14,6 +14,7 @@ from dragoman.hub.errors import NOT_JSON, HubError, LimitReached
 from dragoman.hub.hook_payload import check_hook_payload
 from dragoman.hub.ports import HookPost
 
+from .bodies import TOO_SLOW, ClientGone, read_body
 from .host import Host
 
 PATHS = frozenset({"/event", "/event/codex"})
@@ -27,8 +28,8 @@ async def ingest(host: Host, scope: Scope, receive: Receive, send: Send) -> None
     """Take one post; answered once what it says is durable."""
     try:
         status, body = await _taken(host, scope, receive)
-    except HTTPException as problem:
-        status, body = problem.status_code, _problem(problem.detail)
+    except _Refused as problem:
+        status, body = problem.status, msgspec.json.encode({"error": str(problem)})
     await send(
         {
             "type": "http.response.start",
@@ -39,18 +40,19 @@ async def ingest(host: Host, scope: Scope, receive: Receive, send: Send) -> None
     await send({"type": "http.response.body", "body": body})
 
 
+class _Refused(Exception):
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
 async def _taken(host: Host, scope: Scope, receive: Receive) -> tuple[int, bytes]:
     if scope["method"] != "POST":
-        return 405, _problem("Method not allowed")
+        raise _Refused(405, "Method not allowed")
     if not host.may_post(scope):
-        return 401, _problem("unauthorized")
-    scope["extensions"][BODY].size = host.settings.body_limit
+        raise _Refused(401, "unauthorized")
     scope[EVERYDAY] = True
-    raw = await _body(receive)
-    try:
-        check_hook_payload(raw, host.registry.limits)
-    except LimitReached as problem:
-        return 413, _problem(str(problem))
+    raw = await _read(host, scope, receive)
     try:
         payload = _decoder.decode(raw)
         if isinstance(payload, dict):
@@ -59,20 +61,23 @@ async def _taken(host: Host, scope: Scope, receive: Receive) -> tuple[int, bytes
     except NOT_JSON:
         return _INVALID
     except HubError as problem:  # also where too much waits, or too many sessions are open: later there may be room
-        return 503, _problem(str(problem))
+        raise _Refused(503, str(problem)) from None
     return _INVALID if payload is None else _TAKEN
 
 
-async def _body(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise HTTPException(400, "the request ended early")
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _problem(text: str) -> bytes:
-    return msgspec.json.encode({"error": text})
+async def _read(host: Host, scope: Scope, receive: Receive) -> bytes:
+    """No more of it than a hook may bring."""
+    limits = host.registry.limits
+    scope["extensions"][BODY].size = limits.hook_bytes
+    try:
+        raw = await read_body(receive)
+        check_hook_payload(raw, limits)
+    except HTTPException:
+        raise _Refused(413, f"a hook brings more than {limits.hook_bytes} bytes (hub.hook_bytes)") from None
+    except LimitReached as problem:
+        raise _Refused(413, str(problem)) from None
+    except TimeoutError:
+        raise _Refused(408, TOO_SLOW) from None
+    except ClientGone:
+        raise _Refused(400, "the request ended early") from None
+    return raw

@@ -169,6 +169,8 @@ class CinLink:
             self._behind = CatchingUp(
                 self._dialect, cursors, wants=self.wants, resume=self._caught_up, wake=self._wire.wake
             )
+        else:
+            self._behind.go_on(cursors)
         self.place = self._feed.end
 
     def _caught_up(self) -> None:
