@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.hub.errors import LimitReached, StorageUnavailable
+from dragoman.hub.events import Answer
 from dragoman.hub.permissions import LOCAL
 from tests.agents.hooked.kit import Kit, choices, kinds, kit
 from tests.agents.hooked.manual_time import timed, until
@@ -176,6 +177,33 @@ async def test_a_question_or_a_plan_is_never_allowed_unseen(tool: str, tmp_path:
         await k.take(CLAUDE.after(tool, "t1", asked), "socket")
         assert k.card(CLAUDE.session)["status"] == "working"
         assert not await k.open_decisions(CLAUDE.session)
+
+
+ONE = {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}
+TWO = {"question": "And how?", "options": [{"label": "fast"}, {"label": "well"}], "multiSelect": True}
+
+
+@pytest.mark.parametrize(
+    ("questions", "said", "answers"),
+    [
+        ([ONE], [Answer(option=2)], {"Which?": "B"}),
+        ([ONE], [Answer(text="neither")], {"Which?": "neither"}),
+        ([ONE, TWO], [Answer(option=1), Answer(choices=("fast", "well"))], {"Which?": "A", "And how?": "fast, well"}),
+    ],
+)
+@timed
+async def test_a_question_of_claude_is_answered_with_words(
+    questions: list[Any], said: list[Answer], answers: dict[str, str], tmp_path: Path
+) -> None:
+    asked = {"questions": questions}
+    async with kit(tmp_path) as k:
+        await at_work(k, CLAUDE, ("AskUserQuestion", "t1", asked))
+        asking = await asks(k, CLAUDE, tool="AskUserQuestion", given=asked)
+        opened = await k.decision(CLAUDE.session)
+        session = await k.session(CLAUDE.session)
+        await k._do(session.answer(LOCAL, opened.decision, Answer(answers=tuple(said)), via="cin"))
+        assert verdict(await k.printed(asking)) == {"behavior": "allow", "updatedInput": {**asked, "answers": answers}}
+        assert k.card(CLAUDE.session)["status"] == "working"
 
 
 # Codex: its dialog waits for the hook

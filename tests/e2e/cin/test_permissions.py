@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from asyncio.subprocess import Process
@@ -154,7 +155,7 @@ async def test_codex_is_let_go_while_its_hook_waits(house: House) -> None:
 
 
 async def test_claude_asks_for_one_after_the_other(house: House) -> None:
-    """Two tools of one message, then a question."""
+    """Two tools of one message, then a question answered at its terminal, then one from here."""
     async with house.scene("claude") as scene:
         await scene.says("[[par:touch one.txt|touch two.txt]]")
         told = await met(scene)
@@ -175,9 +176,17 @@ async def test_claude_asks_for_one_after_the_other(house: House) -> None:
         await scene.running.key("2")
         await told.gone(3, limit=FAST)
         await told.rests(2)
+
+        await scene.says("[[ask1]]")
+        prompt = await told.prompt(4)
+        chosen = prompt["options"][1]["label"]
+        await told.answer(prompt, chosen)
+        await told.gone(4, limit=FAST)
+        await told.rests(3)
         made = [(begun["tool"], ended["success"]) for begun, ended in told.calls()]
-        assert made == [("Bash", True), ("Bash", True), ("AskUserQuestion", True)]
-        assert len(told.resolved()) == 3
+        assert made == [("Bash", True), ("Bash", True), ("AskUserQuestion", True), ("AskUserQuestion", True)]
+        assert chosen in json.dumps(told.calls()[-1][1]["toolResponse"])
+        assert len(told.resolved()) == 4
         await can_be(scene.link)
 
 

@@ -157,7 +157,8 @@ class HookedAgent(Doing):
             self.permissions.note_refused(dialog)  # it says no by itself, and at once
             return None
         blocks = headless or told.agent == "codex"
-        if dialog.kind == "question" or (blocks and not attended):
+        unanswerable = dialog.kind == "question" and not (told.agent == "claude" and dialog.questions)
+        if unanswerable or (blocks and not attended):
             self._to("prompt", "hook:permission", self.permissions.show(dialog))
             return None
         settings = self._settings

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.agents.common.fields import dicts_of, text_of
 from dragoman.agents.common.observation import Dialog
 from dragoman.hub.errors import InvalidAnswer
-from dragoman.hub.events import Answer, DecisionOpened, DecisionResolved, Json, Option
+from dragoman.hub.events import Answer, DecisionOpened, DecisionResolved, Json, Option, Question
 from dragoman.hub.session import Session
 
 ELSEWHERE = "elsewhere"
@@ -72,9 +72,12 @@ class Permissions:
         decision = self._session.ids()
         ask = _Ask(dialog, tuple(rule for rule, _ in always), blocks=blocks)
         self._asks[decision] = ask
-        rows = (Option(YES, value="once"), *(Option(label, value=f"rule:{label}") for _, label in always))
+        rows: tuple[Option, ...] = ()
+        if dialog.kind != "question":
+            more = (Option(label, value=f"rule:{label}") for _, label in always)
+            rows = (Option(YES, value="once"), *more, Option(NO, value="deny"))
         try:
-            ask.call = self._open(decision, dialog, (*rows, Option(NO, value="deny")), seconds=seconds)
+            ask.call = self._open(decision, dialog, rows, seconds=seconds)
         except BaseException:
             del self._asks[decision]
             raise
@@ -160,7 +163,7 @@ class Permissions:
         given = answer if outcome.outcome == "answered" and outcome.via != "terminal" else None
         if given is not None and given.accept is False and ask.call is not None:
             self._denied.add(ask.call)
-        ask.printed.set_result("" if given is None else _decision(given, ask.always))
+        ask.printed.set_result("" if given is None else _said(given, ask))
         if outcome.outcome == "expired" and self._session.state.executor is not None:
             self.show(ask.dialog)
 
@@ -227,20 +230,45 @@ def _dialog_of(opened: DecisionOpened) -> Dialog:
     )
 
 
-def _decision(answer: Answer, always: tuple[Json, ...]) -> str:
+def _said(answer: Answer, ask: _Ask) -> str:
     """An answer in the words that Claude Code and Codex take from a hook (spec cin §9.1)."""
     decision: dict[str, Json]
-    if answer.accept:
+    if answer.accept is False:
+        decision = {"behavior": "deny", "message": answer.text or DENIED}
+    elif ask.dialog.kind == "question":
+        decision = {
+            "behavior": "allow",
+            "updatedInput": {**_object(ask.dialog.input), "answers": _answers(answer, ask)},
+        }
+    elif answer.accept:
         decision = {"behavior": "allow"}
-        rule = _rule(answer, always)
+        rule = _rule(answer, ask.always)
         if rule is not None:
             decision["updatedPermissions"] = [rule]
-    elif answer.accept is False:
-        decision = {"behavior": "deny", "message": answer.text or DENIED}
     else:
         return ""
     said = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
     return msgspec.json.encode(said).decode()
+
+
+def _answers(answer: Answer, ask: _Ask) -> dict[str, str]:
+    """By question what was said to it: an option's label, several of them, or words."""
+    given = answer.answers or (answer,)
+    return {
+        question.question: _words(question, one) for question, one in zip(ask.dialog.questions, given, strict=False)
+    }
+
+
+def _words(question: Question, answer: Answer) -> str:
+    if answer.choices:
+        return ", ".join(answer.choices)
+    if answer.option is not None and answer.option <= len(question.options):
+        return question.options[answer.option - 1].label
+    return answer.text or ""
+
+
+def _object(given: Json) -> dict[str, Json]:
+    return given if isinstance(given, dict) else {}
 
 
 def _rule(answer: Answer, always: tuple[Json, ...]) -> Json:
