@@ -95,13 +95,13 @@ class Coworker(Served):
         text = Path(f"/proc/{self.pid}/status").read_text()
         return 1024 * next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS:"))
 
-    def descriptors(self) -> int:
+    def descriptors(self) -> list[str]:
         """Open files and sockets, but for the database: each thread that reads it opens it once, and keeps it."""
-        found = 0
+        found = []
         for link in Path(f"/proc/{self.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                found += "journal" not in str(link.readlink())
-        return found
+                found.append(str(link.readlink()))
+        return sorted(name for name in found if "journal" not in name)
 
     def children(self) -> list[int]:
         """Processes that it started and that are still there, also as zombies."""

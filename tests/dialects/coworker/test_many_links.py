@@ -61,7 +61,10 @@ async def nothing_left(served: Coworker) -> AsyncIterator[None]:
     before = served.descriptors()
     yield
     await all_closed(served)
-    await eventually(lambda: served.descriptors() <= before, f"{before} descriptors again")
+    try:
+        await eventually(lambda: len(served.descriptors()) <= len(before), "as many descriptors again")
+    except AssertionError:
+        raise AssertionError(f"still open: {served.descriptors()}, and before: {before}") from None
     await eventually(lambda: not served.children(), "no children")
 
 
