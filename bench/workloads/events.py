@@ -145,7 +145,9 @@ def _ours(plan: Plan, open_: ExitStack, name: str, cwd: Path) -> Stand:
     folder = plan.folder / name
     folder.mkdir()
     tolerate = '["legacy"]' if name == "twins" else "[]"
-    server = open_.enter_context(Dragoman(folder, settings=f"[dialects.cin]\ntolerate = {tolerate}\n", work=folder))
+    # an agent that has posted all is not to be taken for gone while others post: its last calls would be told as ended
+    settings = f"[dialects.cin]\ntolerate = {tolerate}\n[hooked]\ngone_working = 3600\n"
+    server = open_.enter_context(Dragoman(folder, settings=settings, work=folder))
     return server.process, server.port, Place("/cin/ws", "/cin/event", str(cwd))
 
 
