@@ -62,8 +62,6 @@ async def ask(
         ("localhost.evil.example:7337", 403),
         ("", 403),
         ("127.0.0.1@evil.example", 403),
-        ("evil@localhost", 403),
-        ("localhost/evil.example", 403),
     ],
 )
 async def test_only_known_host_names_are_served(kind: str, host: str, status: int) -> None:

@@ -16,17 +16,12 @@ from dragoman.dialects.base import BODY, LOOPBACK_NAMES, BodyLimit, Upgrade, is_
 
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  compared with, never bound to
 
-_NOT_IN_A_HOST = frozenset("@/?#\\ ")
-"""By these a header would be read as more than a name and a port."""
-
 OriginRule = Callable[[str, str], bool]
 """(path, origin) -> whether a dialect's own list lets this origin in."""
 
 
 def host_name(header: str) -> str:
     """The name in a Host header, without port and brackets, in lower case; empty when it is none."""
-    if not _NOT_IN_A_HOST.isdisjoint(header):
-        return ""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:
