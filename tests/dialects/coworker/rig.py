@@ -96,12 +96,13 @@ class Coworker(Served):
         return 1024 * next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS:"))
 
     def descriptors(self) -> list[str]:
-        """Open files and sockets, but for the database: each thread that reads it opens it once, and keeps it."""
+        """Open files and sockets, but for what is opened once and kept: the database by each thread that reads it, the
+        results of sessions."""
         found = []
         for link in Path(f"/proc/{self.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                 found.append(str(link.readlink()))
-        return sorted(name for name in found if "journal" not in name)
+        return sorted(name for name in found if "journal" not in name and "session_results" not in name)
 
     def children(self) -> list[int]:
         """Processes that it started and that are still there, also as zombies."""
