@@ -7,6 +7,7 @@ agent's own log, ends its waiting.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -24,6 +25,9 @@ YES, NO = "Yes", "No"
 
 DENIED = "The user does not want this to be done."
 """What the agent is told of a no without words."""
+
+DENIED_CALLS = 1000
+"""Calls that are remembered as denied: their ends are told soon."""
 
 LABEL_CHARS = 200
 """Of what a row says would be permitted."""
@@ -46,7 +50,7 @@ class Permissions:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._asks: dict[str, _Ask] = {}
-        self._denied: set[str] = set()
+        self._denied: deque[str] = deque(maxlen=DENIED_CALLS)
         self._hearsay: set[str] = set()
         """Decisions of which only others than the agent have said that it asks."""
 
@@ -62,7 +66,7 @@ class Permissions:
         """Nobody will be asked, and the agent takes that for a no."""
         call = dialog.call or self._call(dialog.tool, dialog.input)
         if call is not None:
-            self._denied.add(call)
+            self._denied.append(call)
 
     # Asking
 
@@ -162,7 +166,7 @@ class Permissions:
             return
         given = answer if outcome.outcome == "answered" and outcome.via != "terminal" else None
         if given is not None and given.accept is False and ask.call is not None:
-            self._denied.add(ask.call)
+            self._denied.append(ask.call)
         ask.printed.set_result("" if given is None else _said(given, ask))
         if outcome.outcome == "expired" and self._session.state.executor is not None:
             self.show(ask.dialog)

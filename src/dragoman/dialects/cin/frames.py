@@ -32,18 +32,16 @@ class Frames:
 
     def event(self, event: bytes) -> bytes:
         """``event``."""
-        if self.twins:
-            return text_frame(b'{"type":"event","data":%b,"payload":%b}' % (event, event))
-        return text_frame(b'{"type":"event","data":%b}' % event)
+        return self.plain("event", event)
 
     def init(self, sessions: Iterable[bytes]) -> bytes:
         """``init``, the first frame of every link."""
         return self.plain("init", b'{"sessions":[%b]}' % b",".join(sessions))
 
-    def extension(self, name: str, data: object, legacy: object | None = None) -> bytes:
-        """``cin:NAME``, and its twin ``NAME``. ``legacy`` is what the twin says where that differs."""
+    def extension(self, name: str, data: object) -> bytes:
+        """``cin:NAME``, and its twin ``NAME``."""
         own = self.plain(f"cin:{name}", encode(data))
-        return own + self.legacy(name, data if legacy is None else legacy) if self.twins else own
+        return own + self.legacy(name, data) if self.twins else own
 
     def legacy(self, name: str, payload: object) -> bytes:
         """One frame of the legacy protocol."""

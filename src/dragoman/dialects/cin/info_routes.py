@@ -19,7 +19,6 @@ from .calls import Call, ok, plain, resource
 from .host import Host
 from .projection import when
 
-RELEASES = "https://pypi.org/project/dragoman/"
 UPDATE = "pip install --upgrade dragoman"
 
 
@@ -83,7 +82,7 @@ async def info(call: Call) -> Response:
 async def version(_: Call) -> Response:
     """The server knows of no release but its own."""
     running = await asyncio.to_thread(_version)
-    return plain({"latest": running, "minSupported": "0.0.0", "releaseUrl": RELEASES, "updateCommand": UPDATE})
+    return plain({"latest": running, "minSupported": "0.0.0", "releaseUrl": "", "updateCommand": UPDATE})
 
 
 def tools_used(events: list[tuple[str, Event]]) -> tuple[dict[str, int], dict[str, int]]:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .compare import ANYTHING
+from tests.dialects.leaves import ANYTHING
+
 from .recording import Ask, Step
 from .reduce import HTML
 from .rewriting import answer, asks, failed

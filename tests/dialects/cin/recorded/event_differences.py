@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tests.dialects.leaves import ANYTHING
+
 from .canonical import is_event, objects, sessions_in
-from .compare import ANYTHING
 from .recording import THREAD, Ask, Frame, Happen, Step
 from .rewriting import asks, both, each_event, happening, new_id, posted, told
 

@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from tests.dialects.leaves import ANYTHING
+
 from .cards import told_by_events
-from .compare import ANYTHING
 from .recording import Ask, Frame, Open, Say, Step
 from .rewriting import both, each_frame, each_session, legacy, listening, new_id, told
 

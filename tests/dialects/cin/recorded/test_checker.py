@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.dialects.leaves import ANYTHING, UNEXPECTED
+
 from .canonical import canonical
-from .compare import ANYTHING, UNEXPECTED, problems
+from .compare import problems
 from .differences import expected
 from .recording import NAMES, Answer, Frame, Say, Step, load
 

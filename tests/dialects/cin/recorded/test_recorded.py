@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.dialects.cin.stream_checker import problems as untrue
+from tests.dialects.leaves import ANYTHING
 
 from . import world
 from .bridge import Bridge
 from .canonical import CHANGES, HOME, canonical, git_of
 from .claude import programs
-from .compare import ANYTHING, problems
+from .compare import problems
 from .differences import DIFFERENCES, Difference, expected, steps
 from .player import LIMIT, Player, got
 from .recording import NAMES, Frame, Step, load

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Any
+
+from tests.dialects.leaves import unlike
 
 from .recording import Answered, Entry, Frame, Quiet, Received, Refused, Sent, sockets
-
-ANYTHING = "<anything>"
-"""Stands where something has to stand, whatever it is; at the end of a text, for the rest of it."""
-
-UNEXPECTED = "failed unexpectedly"
-"""What our server says of itself where it has a mistake: never the answer to anything."""
 
 FAILURES = frozenset({"llm exploded"})
 """Errors that are a turn's, and no answer."""
@@ -64,33 +59,6 @@ def _sequence(what: str, wanted: Sequence[Frame], given: Sequence[Frame]) -> lis
 def kind(frame: Frame) -> str:
     """A message in a word or two."""
     return f"{frame['type']} {frame.get('name', '')}".strip()
-
-
-def unlike(wanted: Any, given: Any, where: str) -> list[str]:
-    """Every leaf that is not the same, by its path. 1 and 1.0 are the same; 1 and true are not."""
-    if wanted == ANYTHING and not isinstance(given, str):
-        return []
-    if isinstance(wanted, dict) and isinstance(given, dict):
-        found = [f"{where}.{key} missing: {wanted[key]!r}" for key in wanted if key not in given]
-        found += [f"{where}.{key} not expected: {given[key]!r}" for key in given if key not in wanted]
-        for key in wanted:
-            if key in given:
-                found += unlike(wanted[key], given[key], f"{where}.{key}")
-        return found
-    if isinstance(wanted, list) and isinstance(given, list):
-        found = [f"{where}: {len(given)} items, not {len(wanted)}"] if len(wanted) != len(given) else []
-        for at, (one, other) in enumerate(zip(wanted, given, strict=False)):
-            found += unlike(one, other, f"{where}[{at}]")
-        return found
-    return [] if _same(wanted, given) else [f"{where} is {given!r}, not {wanted!r}"]
-
-
-def _same(wanted: Any, given: Any) -> bool:
-    if isinstance(wanted, bool) or isinstance(given, bool):
-        return wanted is given
-    if isinstance(wanted, str) and isinstance(given, str) and wanted.endswith(ANYTHING):
-        return given.startswith(wanted.removesuffix(ANYTHING)) and UNEXPECTED not in given
-    return bool(wanted == given)
 
 
 def _requests(expected: Sequence[Entry], got: Sequence[Entry]) -> list[str]:

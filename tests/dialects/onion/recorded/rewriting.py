@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.dialects.leaves import ANYTHING
+
 from .canonical import DURATION, TIME
-from .compare import ANYTHING
 from .recording import Answered, Broken, Entry, Frame, Received, Sent
 
 TOLD = ("session", "chat_items")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .compare import ANYTHING
+from tests.dialects.leaves import ANYTHING
+
 from .recording import Answered, Asked, Entry, Frame, Received, Refused, Sent, sockets
 from .rewriting import Talk, answered_by, connected, each, error, events_of, instead, session_of
 

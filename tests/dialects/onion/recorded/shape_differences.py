@@ -6,9 +6,9 @@ import json
 import re
 from dataclasses import replace
 
+from tests.dialects.leaves import ANYTHING
 from tests.dialects.onion.scripted_host import THOUGHT
 
-from .compare import ANYTHING
 from .recording import Entry, Frame, Received, Sent
 from .rewriting import drop_messages, each, events_of, session_of, texts, without
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.dialects.leaves import ANYTHING, UNEXPECTED
+
 from .canonical import canonical, given
-from .compare import ANYTHING, UNEXPECTED, answers, problems
+from .compare import answers, problems
 from .recording import SCENARIOS, Answered, Asked, Entry, Frame, Opened, Received, Sent, load
 
 SAMPLES = 5

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.dialects.leaves import ANYTHING
+
 from .canonical import canonical
-from .compare import ANYTHING, problems
+from .compare import problems
 from .differences import DIFFERENCES, Difference, expected, steps
 from .host import RecordedHost
 from .player import LIMIT, Player, Stuck

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .compare import ANYTHING
+from tests.dialects.leaves import ANYTHING
+
 from .recording import Broken, Entry, Frame, Received, Sent
 from .rewriting import Talk, answered_by, connected, each, error, instead, unbroken
 

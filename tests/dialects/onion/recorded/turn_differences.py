@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+from tests.dialects.leaves import ANYTHING
+
 from .canonical import DURATION, TIME
-from .compare import ANYTHING
 from .recording import Entry, Frame, Received, Sent
 from .rewriting import Talk, answered_by, each, error, events_of, session_of
 
