@@ -330,7 +330,9 @@ async def test_after_any_kill_the_next_prompt_works_and_the_model_is_told_a_vali
         story = Story(served, model, tmp_path / "work", seed=20)
         await served.start()
         await story.make_sessions()
-        for number in range(KILLS):
+        for number in range(3 * KILLS):
+            if number >= KILLS and any(entry.script == "summary" for entry in model.journal):
+                break  # a slow machine needs more lives before one is long enough for a conversation to be shortened
             await story.life(number)
         await story.check_logs()
         assert served.stop() == 0

@@ -83,11 +83,12 @@ async def test_the_same_message_again_is_one_prompt_with_its_pictures(hub: Hub) 
         await session.submit(LOCAL, "hello", **given)  # type: ignore[arg-type]
 
 
-async def test_they_go_with_their_session(hub: Hub, store: ArtifactStore) -> None:
+async def test_they_go_with_their_session(hub: Hub, store: ArtifactStore, tmp_path: Path) -> None:
     session, other = await hub.create(), await hub.create()
     one, theirs = await picture(session), await picture(other)
     assert one.artifact == theirs.artifact
     await hub.registry.delete(LOCAL, session.id)
+    await until(lambda: not (tmp_path / "artifacts" / session.id).exists())
     with pytest.raises(ArtifactGone):
         await store.read(session.id, one.artifact)
     assert await store.read(other.id, theirs.artifact) == PNG

@@ -100,6 +100,9 @@ async def quiet(tmp_path: Path) -> AsyncIterator[Quiet]:
     await session.start(LOCAL)
     session.control(LOCAL).write(b"ready\r")
     await until(lambda: session.shown.status.state == "working")
+    terminal = session.terminal
+    assert isinstance(terminal, PtyTerminal)
+    await until(lambda: terminal.tape.read(0)[1] == b"ready\r\n" * 2, lambda: terminal.tape.read(0))
     wires = {mode: Counting() for mode in MODES}
     links: list[CoopLink] = []
     for mode, wire in wires.items():
