@@ -41,6 +41,7 @@ from .pictures import check_pictures
 from .plans import mode_after, plan_decision
 from .preference import Preference, preference
 from .providers.port import Provider, ProviderFailed, Spent
+from .request import is_offered
 from .settings import NativeSettings
 from .step import problem_of
 from .subagents import Subagents
@@ -50,7 +51,7 @@ from .tools.found import Toolbox
 from .tools.present_plan import PresentPlan
 from .tools.spawn_agent import AgentType, SpawnAgent
 from .tools.tool import Tool, ToolContext, ToolDenied
-from .turn_loop import Model, TurnLoop, catch_up, disabled_tools
+from .turn_loop import Model, TurnLoop, catch_up
 from .usage import Meter
 
 
@@ -158,13 +159,17 @@ class NativeAgent:
 
     @property
     def own_tools(self) -> Collection[str]:
-        return self._own_tools if self._mcp is None else self._own_tools.union(self._mcp.names)
+        names = self._own_tools if self._mcp is None else self._own_tools.union(self._mcp.names)
+        return frozenset(name for name in names if self._may_offer(name))
 
     @property
     def offered_tools(self) -> Collection[str]:
         plans = mode_of(self._session, self._settings.mode) == "plan"
-        hidden = disabled_tools(self._session) | (frozenset() if plans else {PresentPlan.name})
-        return self._own_tools - hidden
+        hidden = frozenset() if plans else {PresentPlan.name}
+        return frozenset(name for name in self._own_tools - hidden if self._may_offer(name))
+
+    def _may_offer(self, tool: str) -> bool:
+        return is_offered(self._session.state.settings, tool)
 
     def read_ahead(self) -> None:
         """A turn is about to begin: what it will ask of the folder is being read meanwhile. See ``ReadsAhead``."""

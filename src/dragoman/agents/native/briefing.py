@@ -14,7 +14,6 @@ import msgspec
 
 from dragoman.hub.log import SessionLog
 from dragoman.hub.skills import Skill
-from dragoman.hub.workspace_config import WorkspaceConfig
 
 from .calls import Place
 from .path_guard import PathGuard
@@ -56,21 +55,25 @@ class Briefings:
         around, self._first = self._first, None
         if around is None or not self._reader.holds(around, cwd):
             around = await self._reader.read(cwd)
-        config = around.config
-        return Briefing(
-            cwd=cwd,
-            today=datetime.fromtimestamp(self._session.clock.now() / 1000).astimezone().date(),
-            user_name=config.user_name if config is not None else None,
-            knowledge_cutoff=config.knowledge_cutoff if config is not None else None,
-            memory=await self._memory(config),
-            skills=around.skills,
-        )
+        return await briefing_of(around, self._place.guard, self._place.roots[0], self._session.clock.now())
 
-    async def _memory(self, config: WorkspaceConfig | None) -> str | None:
-        if config is not None:
-            return config.memory
-        memory = await asyncio.to_thread(project_memory, self._place.guard, self._place.roots[0])
-        return f"What this project wants you to know ({MEMORY}):\n\n{memory}" if memory is not None else None
+
+async def briefing_of(around: Surroundings, guard: PathGuard, root: Path, now: int) -> Briefing:
+    """The briefing of a folder that says this. ``root`` is the project's folder, ``now`` in milliseconds since 1970."""
+    config = around.config
+    return Briefing(
+        cwd=around.cwd,
+        today=datetime.fromtimestamp(now / 1000).astimezone().date(),
+        user_name=config.user_name if config is not None else None,
+        knowledge_cutoff=config.knowledge_cutoff if config is not None else None,
+        memory=config.memory if config is not None else await _memory(guard, root),
+        skills=around.skills,
+    )
+
+
+async def _memory(guard: PathGuard, root: Path) -> str | None:
+    memory = await asyncio.to_thread(project_memory, guard, root)
+    return f"What this project wants you to know ({MEMORY}):\n\n{memory}" if memory is not None else None
 
 
 def project_memory(guard: PathGuard, root: Path) -> str | None:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.agents.common.processes import ProcessTable
+from dragoman.hub.clock import Clock
 from dragoman.hub.errors import InvalidRequest
 from dragoman.hub.events import Json, LogWritten
+from dragoman.hub.previews import Previews
 from dragoman.hub.session import Session
 from dragoman.hub.skills import Skills
 from dragoman.hub.standing import Executor
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman.native")
 
 _SWITCHES = frozenset({"enable_mcp"})
-_TEXTS = frozenset({"provider", "model", "instructions", "output_directory"})
+_TEXTS = frozenset({"provider", "model", "system_prompt", "instructions", "output_directory"})
+_LISTS = frozenset({"enabled_tools", "disabled_tools"})
 
 _NAMES = frozenset({"provider", "model"})
 
@@ -92,8 +95,8 @@ class NativeFactory:
                 raise InvalidRequest(f"{key}: it is a text")
             if key in _NAMES and isinstance(value, str) and len(value) > NAME_CHARS:
                 raise InvalidRequest(f"{key}: it has at most {NAME_CHARS} characters")
-            if key == "disabled_tools" and value is not None and not _are_names(value):
-                raise InvalidRequest("disabled_tools: it is a list of names")
+            if key in _LISTS and value is not None and not _are_names(value):
+                raise InvalidRequest(f"{key}: it is a list of names")
             if key in _SWITCHES and value is not None and not isinstance(value, bool):
                 raise InvalidRequest(f"{key}: it is true or false")
 
@@ -121,6 +124,20 @@ class NativeFactory:
             configs=self._configs,
             mcp=self._servers(session, self._configs) if self._configs is not None else None,
             offers=self._offers,
+        )
+
+    def previews(self, clock: Clock) -> Previews:
+        """What shows what its sessions would give their models."""
+        from .preview import NativePreviews  # noqa: PLC0415 - see the module
+
+        return NativePreviews(
+            self._models,
+            self._tools(),
+            self._settings,
+            clock=clock,
+            private=self._private,
+            skills=self._skills,
+            configs=self._configs,
         )
 
     def tool_names(self) -> Collection[str]:

@@ -16,7 +16,11 @@ _BY_FREEDOM: tuple[Mode, ...] = ("plan", "ask", "accept_edits", "all")
 
 def mode_of(session: SessionLog, default: str) -> Mode:
     """The session's mode now: its setting, else ``default``. A word that is no mode permits as little as ``ask``."""
-    wanted = session.state.settings.get("mode")
+    return meant_mode(session.state.settings.get("mode"), default)
+
+
+def meant_mode(wanted: Json, default: str) -> Mode:
+    """The mode that a session with this setting has; null stands for the default."""
     return _meant(default if wanted is None else wanted)
 
 

@@ -21,12 +21,14 @@ from .model_call import Answer, call_model
 from .prompt import subagent_prompt
 from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, Text, ToolMessage, UserMessage
 from .providers.port import CallMade, ProviderFailed, StreamEvent
+from .request import is_offered
 from .settings import NativeSettings
 from .tools.found import FoundTool
 from .tools.schema import tool_spec
 from .tools.spawn_agent import AgentType
 from .tools.tool import Tool, ToolContext, ToolFailed
-from .turn_loop import Model, disabled_tools
+from .tools.web_search import WebSearch
+from .turn_loop import Model
 
 _TOOLS: dict[AgentType, tuple[str, ...]] = {
     "explore": ("read", "glob", "grep", "bash"),
@@ -142,18 +144,19 @@ class _Run:
         self._messages += [_result(task.result()) for task in running]
 
     def _offered(self) -> list[str]:
-        hidden = disabled_tools(self._turn.session)
-        if self._owner.model.provider.searches:
-            hidden |= {"webSearch"}
         names = [name for name in _TOOLS[self._type] if name in self._owner.tools]
         if self._type == "general":
             found = (tool for tool in self._owner.tools.values() if isinstance(tool, FoundTool))
             names += [tool.name for tool in found if tool.for_subagents]
-        return [name for name in names if name not in hidden]
+        hidden = {WebSearch.name} if self._owner.model.provider.searches else ()
+        return [name for name in names if name not in hidden and self._is_offered(name)]
+
+    def _is_offered(self, tool: str) -> bool:
+        return is_offered(self._turn.session.state.settings, tool)
 
     def _searches(self) -> bool:
         """Whether the provider may search: as the tool that its searching stands for."""
-        allowed = "webSearch" in _TOOLS[self._type] and "webSearch" not in disabled_tools(self._turn.session)
+        allowed = WebSearch.name in _TOOLS[self._type] and self._is_offered(WebSearch.name)
         return allowed and self._owner.model.provider.searches
 
     def _unique(self, given: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from dragoman.hub.clock import Clock
 from dragoman.hub.log import SessionLog
 from dragoman.hub.skills import Skill, Skills
 from dragoman.hub.workspace_config import WorkspaceConfig, WorkspaceConfigs
@@ -26,6 +27,21 @@ class Surroundings(msgspec.Struct, frozen=True):
     config: WorkspaceConfig | None
     skills: tuple[Skill, ...]
     at: float
+
+
+async def read_surroundings(
+    cwd: Path, skills: Skills | None, configs: WorkspaceConfigs | None, clock: Clock
+) -> Surroundings:
+    """What holds now in this folder."""
+
+    def both() -> tuple[WorkspaceConfig | None, tuple[Skill, ...]]:
+        """In one go: each way to a thread and back takes as long as all that is done there."""
+        config = configs.read_blocking(cwd) if configs is not None else None
+        return config, skills.in_use_blocking(cwd) if skills is not None else ()
+
+    at = clock.monotonic()
+    config, in_use = await asyncio.to_thread(both)
+    return Surroundings(cwd, config, in_use, at)
 
 
 class SurroundingsReader:
@@ -53,18 +69,11 @@ class SurroundingsReader:
 
     async def read(self, cwd: Path) -> Surroundings:
         """What holds now."""
-        at = self._session.clock.monotonic()
-        config, skills = await asyncio.to_thread(self._both, cwd)
-        return Surroundings(cwd, config, skills, at)
+        return await read_surroundings(cwd, self._skills, self._configs, self._session.clock)
 
     async def config(self, cwd: Path) -> WorkspaceConfig | None:
         """The configuration alone."""
         return await self._configs.read(cwd) if self._configs is not None else None
-
-    def _both(self, cwd: Path) -> tuple[WorkspaceConfig | None, tuple[Skill, ...]]:
-        """In one go: each way to a thread and back takes as long as all that is done there."""
-        config = self._configs.read_blocking(cwd) if self._configs is not None else None
-        return config, self._skills.in_use_blocking(cwd) if self._skills is not None else ()
 
     @property
     def _cwd(self) -> Path:

@@ -24,17 +24,14 @@ from .model_call import Answer
 from .modes import mode_of
 from .offered import OfferedTools, Offers
 from .pictures import Gallery, refuses_pictures
-from .prompt import system_prompt
 from .providers.conversation import Message, ModelRequest, ToolSpec, UserMessage
 from .providers.port import Provider, ProviderFailed
 from .rejections import WHAT_NEXT
+from .request import Offer, Target, model_request, offer
 from .settings import NativeSettings
 from .step import Reached, StepRunner, problem_of
 from .tokens import count_messages, count_request, most_in_messages, most_in_text
 from .tools.found import Toolbox
-from .tools.present_plan import PresentPlan
-from .tools.schema import tool_spec
-from .tools.web_search import WebSearch
 from .usage import Meter
 
 
@@ -155,35 +152,30 @@ class TurnLoop:
         """The next call: the conversation as the log has it, the tools and the place as they are now."""
         await self._turn.recorded()
         await catch_up(self._conversation, self._session)
-        specs, client_tools = self._offered()
-        request = await self._request(await self._gallery.shown(self._conversation.messages()), specs)
-        return _Planned(request, self._offers.of(specs), client_tools)
+        offered = self._offered()
+        request = await self._request(await self._gallery.shown(self._conversation.messages()), offered.specs)
+        return _Planned(request, self._offers.of(offered.specs), offered.client_tools)
 
-    def _offered(self) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
+    def _offered(self) -> Offer:
         """The tools for this step, and which of them clients run."""
-        plans = mode_of(self._session, self._settings.mode) == "plan"
-        own = [tool for tool in self._tools.values() if plans or tool.name != PresentPlan.name]
-        hidden = disabled_tools(self._session)
-        if self._model.provider.searches:
-            hidden |= {WebSearch.name}
-        specs = [tool_spec(tool) for tool in own if tool.name not in hidden]
-        client = [
-            ToolSpec(tool.offer.name, tool.offer.description, tool.offer.parameters)
-            for tool in self._session.client_tools
-        ]
-        return (*specs, *client), tuple(spec.name for spec in client)
+        session = self._session
+        return offer(
+            session.state.settings,
+            self._tools.values(),
+            (tool.offer for tool in session.client_tools),
+            mode=mode_of(session, self._settings.mode),
+            searches=self._model.provider.searches,
+        )
 
     async def _request(self, messages: Sequence[Message], specs: tuple[ToolSpec, ...]) -> ModelRequest:
-        extra = self._session.state.settings.get("instructions")
-        mode = mode_of(self._session, self._settings.mode)
-        system = system_prompt(await self._briefings.read(), specs, mode=mode)
-        return ModelRequest(
-            model=self._model.name,
-            system=f"{system}\n\n{extra}" if isinstance(extra, str) and extra else system,
-            messages=tuple(messages),
-            tools=specs,
-            max_output_tokens=self._settings.turn.output_tokens,
-            web_search=self._model.provider.searches and WebSearch.name not in disabled_tools(self._session),
+        provider, limits = self._model.provider, self._settings.turn
+        return model_request(
+            self._session.state.settings,
+            Target(self._model.name, provider.searches, limits.output_tokens),
+            await self._briefings.read(),
+            messages,
+            specs,
+            mode=mode_of(self._session, self._settings.mode),
         )
 
     def _report(self, planned: _Planned) -> None:
@@ -241,12 +233,6 @@ class TurnLoop:
             tokens, known = self._counted
             return tokens + most_in_messages(request.messages[known:])
         return planned.tools.most_tokens + most_in_text(request.system) + most_in_messages(request.messages)
-
-
-def disabled_tools(session: SessionLog) -> frozenset[str]:
-    """Names of tools that the session's models are not offered."""
-    disabled = session.state.settings.get("disabled_tools")
-    return frozenset(name for name in disabled if isinstance(name, str)) if isinstance(disabled, list) else frozenset()
 
 
 async def catch_up(conversation: Conversation, session: SessionLog) -> None:
