@@ -586,3 +586,35 @@ def test_every_call_ends_once_and_by_nobody_but_its_link(tmp_path: Path, moves: 
             assert sorted(ended) == sorted(called)
 
     asyncio.run(play())
+
+
+async def test_a_turn_whose_prompt_names_its_client_has_that_clients_tools_only(hub: Hub) -> None:
+    """The next turn, which names nobody, has everybody's again."""
+    session = await hub.create("puppet")
+    await declare(session, "one", "shared", "mine")
+    await declare(session, "two", "shared", "other")
+    seen: list[dict[str, str]] = []
+
+    async def look(turn: TurnContext) -> str | None:
+        seen.append({tool.offer.name: tool.link for tool in turn.session.client_tools})
+        return None
+
+    hub.puppets.behave = look
+    for client in ("one", "gone", None):
+        await session.submit(LOCAL, "go", via="test", client=client)
+        await idle(session)
+    assert seen == [{"shared": "one", "mine": "one"}, {}, {"shared": "two", "mine": "one", "other": "two"}]
+
+
+async def test_a_call_goes_to_the_client_of_its_prompt(hub: Hub) -> None:
+    session = await hub.create("puppet")
+    await declare(session, "one", "shared")
+    await declare(session, "two", "shared", "other")
+    caller = Caller(hub, [call("a", "shared"), call("b", "other")])
+    await session.submit(LOCAL, "go", via="test", client="one")
+    await opened(session, "a")
+    with pytest.raises(UnknownCall):
+        await session.end_tool(LOCAL, "a", link="two")
+    await session.end_tool(LOCAL, "a", link="one", output=1)
+    await idle(session)
+    assert caller.said == [("a", "ok", None), ("b", "error", "client_gone")]

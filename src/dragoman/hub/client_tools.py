@@ -149,9 +149,17 @@ class ToolSession(SessionLog):
 
     @property
     def client_tools(self) -> tuple[OfferedTool, ...]:
-        """The tools that can be called now, each with the link that runs it: whoever offered the name last."""
+        """The tools that can be called now, each with the link that runs it: whoever offered the name last.
+
+        In a turn whose prompt names the link of its client, that link's tools only.
+        """
+        turn = self.state.turn
+        only = turn.client if turn is not None else None
         tools = {
-            name: OfferedTool(offer, link) for link, offers in self._offers.items() for name, offer in offers.items()
+            name: OfferedTool(offer, link)
+            for link, offers in self._offers.items()
+            if only in (None, link)
+            for name, offer in offers.items()
         }
         return tuple(tools.values())
 

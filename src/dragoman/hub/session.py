@@ -118,11 +118,13 @@ class Session(ToolSession, DecidingSession, WorkspaceSession):
         content: str | None = None,
         attachments: tuple[Attachment, ...] = (),
         detail: dict[str, Json] | None = None,
+        client: str | None = None,
     ) -> Receipt:
         """Accept a prompt; returns once it is durable (invariant 3).
 
         The same ``client_message_id`` (per dialect and principal) gives one turn however often it is sent, also after a
-        restart. Bytes of ``attachments`` lie where they say by now; artifacts that are new here are recorded with it.
+        restart. ``client`` is the link whose tools its turn may call; others' then are not. Bytes of ``attachments`` lie
+        where they say by now; artifacts that are new here are recorded with it.
         Raises ``Busy``, ``Closed``, ``Unsupported``, ``NotRunning``, ``ConflictingRepeat``, ``LimitReached``.
         """
         self.admit(principal, Right.WRITE)
@@ -136,6 +138,7 @@ class Session(ToolSession, DecidingSession, WorkspaceSession):
             attachments=attachments,
             steer=when_busy == "steer",
             detail=detail or {},
+            client=client,
         )
         agent = self.ensure_agent()
         if stored := await self._new_artifacts(attachments):

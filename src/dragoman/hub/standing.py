@@ -10,7 +10,7 @@ from .events import Json, Outcome, Problem
 
 
 class OpenTurn(msgspec.Struct):
-    """The turn that runs now; ``seq`` is the place of its ``turn.started``.
+    """The turn that runs now; ``seq`` is the place of its ``turn.started``, ``client`` what its prompt says.
 
     ``outcome`` and ``problem`` are known once only its workspace is left to save.
     """
@@ -22,6 +22,7 @@ class OpenTurn(msgspec.Struct):
     cancelling: bool = False
     outcome: Outcome | None = None
     problem: Problem | None = None
+    client: str | None = None
 
 
 class OpenCall(msgspec.Struct):

@@ -286,8 +286,9 @@ def _withdrawn(state: SessionState, fact: PromptWithdrawn, at: int) -> None:  # 
 
 
 def _turn_started(state: SessionState, fact: TurnStarted, at: int) -> None:
+    client = next((waiting.client for waiting in state.queue if waiting.prompt == fact.prompt), None)
     _unqueue(state, fact.prompt)
-    state.turn = OpenTurn(fact.turn, fact.prompt, state.seq, at)
+    state.turn = OpenTurn(fact.turn, fact.prompt, state.seq, at, client=client)
     state.rests = False
 
 

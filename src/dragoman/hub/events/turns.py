@@ -25,7 +25,8 @@ class PromptSubmitted(Fact, frozen=True, tag="prompt.submitted"):
     """A prompt was accepted. It is acknowledged only after this fact is durable (invariant 3).
 
     ``text`` is what the person wrote, ``content`` what the client wants the model to see instead, when it says so.
-    ``steer`` marks one that a running turn may take in before it ends.
+    ``steer`` marks one that a running turn may take in before it ends. ``client`` is the link whose tools, and no other
+    client's, its turn may call; where none is named, all are.
     """
 
     prompt: str
@@ -37,6 +38,7 @@ class PromptSubmitted(Fact, frozen=True, tag="prompt.submitted"):
     attachments: tuple[Attachment, ...] = ()
     steer: bool = False
     detail: dict[str, Json] = {}
+    client: str | None = None
 
 
 class PromptTaken(Fact, frozen=True, tag="prompt.taken"):
