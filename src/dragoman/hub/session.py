@@ -123,8 +123,8 @@ class Session(ToolSession, DecidingSession, WorkspaceSession):
         """Accept a prompt; returns once it is durable (invariant 3).
 
         The same ``client_message_id`` (per dialect and principal) gives one turn however often it is sent, also after a
-        restart. ``client`` is the link whose tools its turn may call; others' then are not. Bytes of ``attachments`` lie
-        where they say by now; artifacts that are new here are recorded with it.
+        restart. ``client`` is the link whose tools its turn may call; others' then are not. Bytes of ``attachments``
+        lie where they say by now; artifacts that are new here are recorded with it.
         Raises ``Busy``, ``Closed``, ``Unsupported``, ``NotRunning``, ``ConflictingRepeat``, ``LimitReached``.
         """
         self.admit(principal, Right.WRITE)

@@ -179,13 +179,13 @@ class TurnLoop:
         )
 
     def _report(self, planned: _Planned) -> None:
-        """Tell whoever wants to see it what the model is given, where that is news."""
+        """Tell whoever wants to see it what the model is given, where that is news, in the order in which it is read."""
         request = planned.request
         last = request.messages[-1] if request.messages else None
         self._tell("system_prompt", request.system)
-        self._tell("tool_schemas", planned.tools.schemas)
         if isinstance(last, UserMessage):
             self._turn.record(ContextReported(part="user_message", content=last.text, turn=self._turn.turn))
+        self._tell("tool_schemas", planned.tools.schemas)
 
     def _tell(self, part: Literal["system_prompt", "tool_schemas"], content: Json) -> None:
         if self._conversation.reported.get(part) != content:
