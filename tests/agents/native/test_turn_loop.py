@@ -570,7 +570,7 @@ async def test_raw_parts_are_recorded_where_the_session_wants_them(hub: NativeHu
 async def test_what_the_model_is_given_is_reported_once(hub: NativeHub) -> None:
     session = await hub.session()
     first, second = await hub.turn(session, "one"), await hub.turn(session, "two")
-    assert [fact.part for fact in of(first, ContextReported)] == ["system_prompt", "tool_schemas", "user_message"]
+    assert [fact.part for fact in of(first, ContextReported)] == ["system_prompt", "user_message", "tool_schemas"]
     assert [fact.part for fact in of(second, ContextReported)] == ["user_message"]
 
 

@@ -179,7 +179,7 @@ class TurnLoop:
         )
 
     def _report(self, planned: _Planned) -> None:
-        """Tell whoever wants to see it what the model is given, where that is news, in the order in which it is read."""
+        """Tell whoever wants to see it what the model is given, where that is news, in the order it is read in."""
         request = planned.request
         last = request.messages[-1] if request.messages else None
         self._tell("system_prompt", request.system)
