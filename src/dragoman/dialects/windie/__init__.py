@@ -1,0 +1,1 @@
+"""The windie dialect: WindieOS's protocol."""
