@@ -79,6 +79,7 @@ async def test_and_become_so_again(tmp_path: Path) -> None:
         lambda token: token[:-1] + ("A" if token[-1] != "A" else "B"),
         lambda token: token.upper(),
         lambda token: token + "\n",
+        lambda token: token + "\ud800",
         lambda token: " " + token,
         lambda token: token.removeprefix("wnd_install_"),
         lambda token: hashlib.sha256(token.encode()).hexdigest(),

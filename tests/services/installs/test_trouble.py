@@ -209,6 +209,18 @@ async def test_a_file_that_somebody_else_holds_cannot_be_written(tmp_path: Path)
     assert len(rows(tmp_path / "i")) == 1
 
 
+async def test_nor_can_one_that_somebody_else_reads_for_long(tmp_path: Path) -> None:
+    async with installs(tmp_path / "i") as store:
+        await store.open()
+        with closing(sqlite3.connect(tmp_path / "i" / "installs.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM installs").fetchall()
+            with pytest.raises(InstallsUnavailable, match="locked"):
+                await store.register(None)
+        made = await store.register(None)
+    assert [row["user_id"] for row in rows(tmp_path / "i")] == [made.user_id], "the one that failed was rolled back"
+
+
 async def test_a_store_that_was_closed_says_so(tmp_path: Path) -> None:
     async with installs(tmp_path / "i") as store:
         await store.register(None)
