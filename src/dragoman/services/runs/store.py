@@ -33,6 +33,9 @@ BATCH = 256
 LOCK_WAIT = 5.0
 """Seconds to wait for another program that has the file locked (an SQLite shell, a backup)."""
 
+CLOSE_WAIT = 5.0
+"""Seconds that closing waits for the disk."""
+
 APPLICATION_ID = 0x64726772
 VERSION = 1
 
@@ -125,8 +128,11 @@ class RunStore:
             self._closed = True
             self._ready.notify()
         if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join)
-        for connection in (self._reading, self._writing):
+            await asyncio.to_thread(self._thread.join, CLOSE_WAIT)
+        is_stuck = self._thread.is_alive()
+        if is_stuck:
+            _log.error("%s: the disk does not answer; what was not written is lost", self._path)
+        for connection in (self._reading, None if is_stuck else self._writing):
             if connection is not None:
                 await asyncio.get_running_loop().run_in_executor(self._executor, connection.close)
         self._executor.shutdown(wait=False)
