@@ -23,6 +23,7 @@ from typing import BinaryIO, TypeVar
 from dragoman.hub.artifacts import Artifact, ArtifactGone, ArtifactProblem, is_artifact
 from dragoman.hub.durable_folder import sync_folder
 
+from .room import free_beyond
 from .settings import ArtifactSettings
 
 log = logging.getLogger("dragoman.artifacts")
@@ -216,8 +217,7 @@ class _Room:
     def __init__(self, settings: ArtifactSettings, folder: Path) -> None:
         self._settings = settings
         self._held = sum(found.stat().st_size for found in folder.iterdir())
-        disk = os.statvfs(folder)
-        self._free = disk.f_bavail * disk.f_frsize - min(settings.spare, disk.f_blocks * disk.f_frsize // 50)
+        self._free = free_beyond(folder, settings.spare)
 
     def check(self, size: int) -> None:
         """Raises ``ArtifactProblem`` if so much is too much."""
