@@ -1,6 +1,8 @@
-"""Artifacts: bytes that came to sessions, kept by their content beside the journal."""
+"""Artifacts: bytes that came to sessions, kept by their content beside the journal, and those that users uploaded."""
 
-from .settings import ArtifactSettings
+from .owned import OwnedArtifacts
+from .owned_table import Owned
+from .settings import ArtifactSettings, OwnedArtifactSettings
 from .store import ArtifactStore
 
-__all__ = ["ArtifactSettings", "ArtifactStore"]
+__all__ = ["ArtifactSettings", "ArtifactStore", "Owned", "OwnedArtifactSettings", "OwnedArtifacts"]
