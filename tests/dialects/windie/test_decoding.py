@@ -273,6 +273,21 @@ def test_however_much_is_wrong_little_is_told() -> None:
     assert problem.message.count("must be a string") == 16
 
 
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("query", {}),
+        ("query", {"agent_definition": {"tools": {"disabled_tools": [[], {}]}}}),
+        ("tool-result", {"data": 1}),
+    ],
+)
+def test_what_is_wrong_behind_all_that_is_told_is_wrong_still(kind: str, payload: dict[str, Any]) -> None:
+    frame = {"id": "m", "type": kind, "payload": payload} | {f"x{index}": 1 for index in range(16)}
+    problem = _problem(json.dumps(frame))
+    assert problem.message.count(f"{kind}.x") == 16
+    assert problem.message_id == "m"
+
+
 HANDSHAKES: list[tuple[str | bytes, str]] = [
     (b'{"type":"handshake","user_id":"u"}', "the first frame is binary"),
     ("{", "Malformed JSON"),

@@ -52,23 +52,25 @@ class Fault:
 
 
 class Faults:
-    """The faults of a message, up to ``TOLD``."""
+    """The faults of a message. All are counted, as a reader asks whether there are new ones; ``TOLD`` are kept."""
 
     def __init__(self) -> None:
         self._found: list[Fault] = []
+        self._count = 0
 
     def add(self, loc: str, text: str) -> None:
         """One more."""
+        self._count += 1
         if len(self._found) < TOLD:
             self._found.append(Fault(loc, text))
 
     @property
     def full(self) -> bool:
         """Whether one more would not be told: there is no use in looking further."""
-        return len(self._found) >= TOLD
+        return self._count >= TOLD
 
     def __len__(self) -> int:
-        return len(self._found)
+        return self._count
 
     def __str__(self) -> str:
         return "; ".join(map(str, self._found))
