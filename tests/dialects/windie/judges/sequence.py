@@ -182,9 +182,9 @@ class SequenceJudge:
             conversation, ref = payload.get("conversation_ref"), payload.get("turn_ref")
             self._stops[ident] = _Stop(conversation, ref, self._in_reach(conversation, ref))
         elif kind == "tool-result":
-            self._results.add(payload.get("request_id"))
+            self._results.add(str(payload.get("request_id")))
         elif kind == "tool-bundle-result":
-            self._results.add(payload.get("bundle_id"))
+            self._results.add(str(payload.get("bundle_id")))
 
     def _in_reach(self, conversation: str | None, ref: str | None) -> list[_Turn]:
         return [

@@ -161,3 +161,19 @@ def test_a_result_names_the_request_that_the_server_made() -> None:
         ids.ours(result)
     ids.learn({"payload": {"request_id": "req-1"}}, {"payload": {"request_id": "opaque"}})
     assert ids.ours(result)["payload"] == {"request_id": "opaque", "success": True}
+
+
+@recorded
+@pytest.mark.parametrize("name", scenarios.NAMES)
+def test_a_whole_recording_can_be_said_again(name: str) -> None:
+    """With a server that makes up its own requests and bundles, each of which is learnt before it is answered."""
+    ids, renamed = Ids("again"), 0
+    for step in talk(name).steps:
+        frame = ids.ours(step.said)
+        renamed += frame.get("id", "") == f"{step.said.get('id')}-again"
+        for heard in step.heard:
+            own = {key: f"{heard['payload'][key]}-ours" for key in scenarios.SERVERS_OWN if key in heard["payload"]}
+            ids.learn(heard, {"payload": own})
+        if frame["type"] in ("tool-result", "tool-bundle-result"):
+            assert any(str(value).endswith("-1-ours") for value in frame["payload"].values())
+    assert renamed == len(talk(name).steps) - 1

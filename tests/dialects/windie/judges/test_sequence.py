@@ -113,7 +113,7 @@ def late(after: str, turn: str, kind: str = "streaming-response") -> Callable[[L
     return mutated
 
 
-def move(kind: str, turn: str, before: str, of_turn: str) -> Callable[[Lines], None]:
+def move(kind: str, turn: str | None, before: str, of_turn: str) -> Callable[[Lines], None]:
     def mutated(lines: Lines) -> None:
         line = lines.pop(of(lines, kind, turn))
         lines.insert(of(lines, before, of_turn), line)
@@ -142,6 +142,15 @@ def bare_error(lines: Lines) -> None:
 
 def result_is_shown_twice(lines: Lines) -> None:
     frame(lines, "tool-output", "t1")["payload"]["tool_name"] = "save_note"
+
+
+def a_stop_completes(lines: Lines) -> None:
+    """The end that a stop must not make up, between the message and its acknowledgement."""
+    end = copy.deepcopy(frame(lines, "streaming-complete", "t1"))
+    end |= {"id": "t3", "turn_ref": "t3", "conversation_ref": "c2", "event_id": "t3-end", "sequence": 7}
+    end["payload"] = {"final_response": "Long "}
+    lines.insert(of(lines, "stop-query-ack"), heard(end))
+    renumber(lines)
 
 
 def two_bundles_of_one_name(lines: Lines) -> None:
@@ -244,6 +253,20 @@ MUTATIONS: dict[str, tuple[Callable[[Lines], None], str]] = {
     "an error without a message": (load("error", "t2", message=""), "blank"),
     "an error with a code": (load("error", "t2", code="LLM_ERROR"), "payload.code: not in the contract"),
     "a chunk after the ack": (late("stop-query-ack", "t3"), "after its stop was acknowledged"),
+    "a stop completes its turn": (a_stop_completes, "no turn in its reach was open"),
+    "two acks": (repeat("stop-query-ack"), "stop-query-ack: a second one"),
+    "the catalog twice": (repeat("remote-tool-catalog"), "a second remote-tool-catalog"),
+    "the catalog after an answer": (
+        move("remote-tool-catalog", None, "llm-thought", "t1"),
+        "before the startup events",
+    ),
+    "a model's event in a compaction": (
+        put("llm-thought", "t3", id="compaction1", turn_ref="compaction1", conversation_ref="c1"),
+        "which nobody asked for",
+    ),
+    "audio at another rate": (load("audio-chunk", sample_rate=16000), "not 22050"),
+    "a cache hit that is none": (load("token-count", "t1", cache_status="miss", cache_hit=True), "cache_hit is not"),
+    "more cached than sent": (load("token-count", "t1", cached_tokens=151), "more cached_tokens"),
     "no ack": (drop("stop-query-ack"), "has no stop-query-ack"),
     "the ack of nobody": (put("stop-query-ack", id="t3"), "which is no stop-query of ours"),
     "the ack takes a number": (put("stop-query-ack", sequence=7), "key sequence is not in the contract"),
@@ -393,6 +416,53 @@ def test_a_stop_hits_queries_that_wait_and_none_that_come_later() -> None:
     assert faults(script.lines) == []
     script.event("t2", "query-accepted", status="accepted")
     assert any("of turn t2 after its stop" in each for each in faults(script.lines))
+
+
+def test_an_error_answers_what_was_sent() -> None:
+    script = Script()
+    script.reply("error", "x9", message="Invalid settings: model_mode")
+    assert any("answers 'x9', which was not sent" in each for each in faults(script.lines))
+
+
+def test_a_query_is_refused_once() -> None:
+    script = Script()
+    script.ask("t1", text="")
+    for _ in range(2):
+        script.reply("error", "t1", message="blank")
+    assert any("a second one for the same query" in each for each in faults(script.lines))
+
+
+def test_a_model_speaks_in_no_compaction() -> None:
+    lines = copy.deepcopy(whole())
+    place = of(lines, "context-compaction-completed")
+    more = copy.deepcopy(frame(lines, "llm-thought", "t1"))
+    more |= {"id": "compaction1", "turn_ref": "compaction1", "event_id": "x", "sequence": 2}
+    lines.insert(place, heard(more))
+    renumber(lines)
+    assert any("has the turn_ref of a compaction" in each for each in faults(lines))
+
+
+def test_a_compaction_starts_once_and_first() -> None:
+    lines = copy.deepcopy(whole())
+    repeat("context-compaction-started")(lines)
+    assert any("is not its turn's first event" in each for each in faults(lines))
+
+
+def test_the_ack_is_of_the_turn_that_was_to_stop() -> None:
+    script = Script()
+    script.begin("t1")
+    script.say("stop-query", "s1", conversation_ref="c1", turn_ref="t1")
+    ack = {"status": "stopped", "canceled": True, "conversation_ref": "c1", "turn_ref": "t2"}
+    script.reply("stop-query-ack", "s1", **ack)
+    assert any("not the turn_ref that was to stop" in each for each in faults(script.lines))
+
+
+def test_message_and_final_response_are_the_same_where_nothing_was_streamed() -> None:
+    script = Script()
+    script.begin("t1")
+    script.event("t1", "assistant-message-full", content="One.")
+    script.event("t1", "streaming-complete", final_response="Two.")
+    assert any("final_response is not assistant-message-full" in each for each in faults(script.lines))
 
 
 @pytest.mark.parametrize("kind", sorted(payloads.ALL))

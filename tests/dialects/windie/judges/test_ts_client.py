@@ -157,6 +157,14 @@ def test_a_stopped_turn_stays_stopped() -> None:
     assert {why for _, why in client.dropped} == {OVER}
 
 
+def test_a_stop_that_hit_nothing_stops_nothing() -> None:
+    client = asked("t1")
+    client.stop("c1", "s1")
+    ack = {"status": "not-running", "canceled": False, "conversation_ref": "c1", "turn_ref": None}
+    client.hear({"id": "s1", "type": "stop-query-ack", "payload": ack})
+    assert client.turns["t1"].outcome == "open"
+
+
 def test_replies_take_no_number() -> None:
     lines = simple("Hello")
     place = next(place for place, line in enumerate(lines) if line.frame["type"] == "llm-thought")
