@@ -207,7 +207,8 @@ MUTATIONS: dict[str, tuple[Callable[[Lines], None], str]] = {
     "another user_id": (put("llm-thought", "t1", user_id="v"), "user_id changed"),
     "no session_id": (put("llm-thought", "t1", session_id=...), "no session_id"),
     "no timestamp": (put("llm-thought", "t1", timestamp=...), "no timestamp"),
-    "a timestamp in seconds": (put("llm-thought", "t1", timestamp=1767225600), "timestamp is no"),
+    "a timestamp in seconds": (put("llm-thought", "t1", timestamp=1767225600), "timestamp is no text"),
+    "a timestamp in words": (put("llm-thought", "t1", timestamp="today"), "timestamp is no moment"),
     "a key more in the envelope": (put("llm-thought", "t1", index=1), "key index is not in the contract"),
     "a key more in the payload": (load("llm-thought", "t1", text="x"), "payload.text: not in the contract"),
     "an unknown type": (put("llm-thought", "t1", type="thought"), "unknown type"),
@@ -221,7 +222,7 @@ MUTATIONS: dict[str, tuple[Callable[[Lines], None], str]] = {
     "the prompt after the user's message": (swap("system-prompt", "user-message-full"), "system-prompt after"),
     "tool-schemas before the user's message": (swap("user-message-full", "tool-schemas"), "user-message-full after"),
     "the model before the tool-schemas": (swap("tool-schemas", "llm-thought"), "tool-schemas after llm-thought"),
-    "query-accepted is second": (swap("query-accepted", "system-prompt"), "query-accepted after"),
+    "query-accepted is second": (swap("query-accepted", "system-prompt"), "is not the turn's first event"),
     "query-accepted twice": (repeat("query-accepted", "t1"), "a second query-accepted"),
     "system-prompt twice": (repeat("system-prompt", "t1"), "a second system-prompt"),
     "no user-message-full": (drop("user-message-full", "t1"), "the turn had no user-message-full"),
@@ -389,6 +390,14 @@ def test_an_echo_with_its_request_comes_after_the_result() -> None:
     assert [each.split(": ", 1)[1] for each in faults(script.lines)] == [
         "tool-output of 'save_note' before the client gave its result"
     ]
+
+
+def test_a_bundle_is_not_echoed() -> None:
+    script = Script()
+    script.begin("t1")
+    script.bundle("t1", "b1")
+    script.event("t1", "tool-output", tool_name="save_note", success=True, output="saved")
+    assert any("which the client ran in a bundle" in each for each in faults(script.lines))
 
 
 def test_a_stop_of_what_had_ended_says_so() -> None:
