@@ -63,6 +63,8 @@ class Agent(FramedClient[Request, None]):
         self._turns: OrderedDict[str, Turn] = OrderedDict()
         self._queries: dict[str, Request] = {}
         """Of the turns that are not over."""
+        self._stopping: dict[str, list[Turn]] = {}
+        """What each request to stop is about: no turn that begins after it."""
         self._listeners: dict[str, list[Listener]] = {}
         self._heard: set[asyncio.Task[None]] = set()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -142,13 +144,12 @@ class Agent(FramedClient[Request, None]):
         What it stopped raises ``TurnStopped`` for who waits. Raises ``Refused``, ``ConnectionLost``, ``TimeoutError``.
         """
         scope = {"conversation_ref": conversation_ref, "turn_ref": turn_ref}
-        known = [turn for turn in self._running() if _in_scope(turn, conversation_ref, turn_ref)]
-        ack = await self._ask(requests.request("stop-query", scope, "stop-query-ack", lasts=False))
-        if ack.get("status") == "stopped" or ack.get("canceled") is True:
-            for turn in known:
-                turn.end(TurnStopped(f"the turn {turn.id} was stopped"))
-            self._settle()
-        return ack
+        stopping = requests.request("stop-query", scope, "stop-query-ack", lasts=False)
+        self._stopping[stopping.id] = [turn for turn in self._running() if _in_scope(turn, conversation_ref, turn_ref)]
+        try:
+            return await self._ask(stopping)
+        finally:
+            del self._stopping[stopping.id]
 
     # Conversations and settings
 
@@ -224,6 +225,14 @@ class Agent(FramedClient[Request, None]):
         if self.connections > 1:
             self._publish({"type": RECONNECTED, "payload": {"connections": self.connections}})
         self._tell()
+
+    def on_answer(self, request: Request, frame: Message) -> None:
+        """What was stopped says nothing more."""
+        payload = frame["payload"]
+        if payload.get("status") == "stopped" or payload.get("canceled") is True:
+            for turn in self._stopping.get(request.id, ()):
+                turn.end(TurnStopped(f"the turn {turn.id} was stopped"))
+            self._settle()
 
     def on_frame(self, frame: Message) -> None:
         """A frame came that answers nobody."""

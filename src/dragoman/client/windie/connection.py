@@ -74,6 +74,9 @@ class Owner(FramedOwner, Protocol):
     def on_let_in(self) -> None:
         """There is a connection that the server took."""
 
+    def on_answer(self, request: Request, frame: Message) -> None:
+        """This is what answers it: told at once, before the next frame is read, and before who waits goes on."""
+
     def on_frame(self, frame: Message) -> None:
         """A frame came that answers nobody."""
 
@@ -159,6 +162,7 @@ class Connection(FramedConnection[Request, Owner]):
                 if kind == "error":
                     waiting.fail(Refused("error", str(frame["payload"].get("message", "")), frame))
                 else:
+                    self._owner.on_answer(waiting.request, frame)
                     waiting.succeed(frame)
                 return
         self._owner.on_frame(frame)

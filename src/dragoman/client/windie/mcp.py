@@ -21,10 +21,33 @@ EXTRA = "MCP servers need the extra mcp: pip install 'dragoman[mcp]'"
 
 _LONGEST_NAME = 64
 _KEYWORDS = frozenset(
-    (
-        "$defs $ref additionalProperties allOf anyOf const default description enum exclusiveMaximum exclusiveMinimum"
-        " format items maxItems maxLength maximum minItems minLength minimum oneOf pattern properties required title type"
-    ).split()
+    {
+        "$defs",
+        "$ref",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "const",
+        "default",
+        "description",
+        "enum",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "oneOf",
+        "pattern",
+        "properties",
+        "required",
+        "title",
+        "type",
+    }
 )
 """What a client manifest's schemas may say; a tool that says more would be rejected as a whole."""
 _LISTS = frozenset({"allOf", "anyOf", "oneOf"})

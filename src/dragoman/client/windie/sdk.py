@@ -90,8 +90,8 @@ class AgentSdkClient:
     # Files
 
     async def upload_artifact(self, file: str | Path | bytes, *, filename: str | None = None) -> Message:
-        """Upload a file, or bytes with a name; returns ``artifact_id``, ``content_type``, ``size_bytes``, ``sha256`` and
-        ``url``."""
+        """Upload a file, or bytes with a name; returns ``artifact_id``, ``content_type``, ``size_bytes``,
+        ``sha256`` and ``url``."""
         if isinstance(file, bytes):
             data, name = file, filename or "upload"
         else:
