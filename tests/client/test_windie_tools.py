@@ -241,11 +241,15 @@ async def test_what_the_server_runs_what_has_no_id_and_what_came_before_is_not_r
         await turn.tell("tool-call", parameters={"text": "again"}, request_id="req-1", **given)
         await turn.call("t", "req-2", text="other")  # whose result is the next that is heard
         await turn.end("done")
+        turn = await served.turn()
+        await turn.call("t", "req-1", text="another turn's")
+        await turn.end("done")
 
     keep = Tool(name="t", handler=lambda text: ran.append(text))  # noqa: PLW0108  append takes no keyword
     async with awake(talk, tools=[keep]) as agent:
         assert await agent.ask("go", "conv", limit=10) == "done"
-    assert ran == ["once", "other"]
+        assert await agent.ask("go", "conv", limit=10) == "done"
+    assert ran == ["once", "other", "another turn's"]
 
 
 async def test_a_slow_tool_holds_up_no_other_call() -> None:

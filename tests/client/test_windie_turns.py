@@ -213,6 +213,8 @@ async def test_events_that_nobody_reads_are_let_go_and_that_is_said() -> None:
 
 
 async def test_settings_models_and_their_refusal() -> None:
+    heard: list[dict[str, Any]] = []
+
     async def talk(served: Served) -> None:
         await served.begin()
         await served.reply(await served.hear("load-settings"), "settings-loaded", config={"model_mode": "online"})
@@ -227,7 +229,9 @@ async def test_settings_models_and_their_refusal() -> None:
         assert await agent.update_settings(model_provider="openai") == ["model_provider"]
         with pytest.raises(Refused, match="Invalid settings"):
             await agent.update_settings(model_mode="sideways")
+        agent.on("models-listed", heard.append)
         assert await agent.list_models() == {"local": [], "online": [], "vision": []}
+    assert [frame["payload"]["local"] for frame in heard] == [[]]
 
 
 async def test_rehydrate_is_silent_where_it_is_done_and_raises_where_it_is_refused() -> None:

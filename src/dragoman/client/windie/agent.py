@@ -227,12 +227,15 @@ class Agent(FramedClient[Request, None]):
         self._tell()
 
     def on_answer(self, request: Request, frame: Message) -> None:
-        """What was stopped says nothing more."""
+        """What was stopped says nothing more; listeners hear answers, too."""
         payload = frame["payload"]
         if payload.get("status") == "stopped" or payload.get("canceled") is True:
             for turn in self._stopping.get(request.id, ()):
                 turn.end(TurnStopped(f"the turn {turn.id} was stopped"))
             self._settle()
+        self._hand_over(frame)
+        self._publish(frame)
+        self._tell()
 
     def on_frame(self, frame: Message) -> None:
         """A frame came that answers nobody."""

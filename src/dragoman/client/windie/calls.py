@@ -16,6 +16,9 @@ log = logging.getLogger("dragoman.client")
 _KNOWN = 4096
 """Calls whose ids are kept, so that one that comes again is not run again."""
 
+_Name = tuple[str, object, str]
+"""What a call is known by: its type, its turn and its id, as a server that was started anew may count from 1 again."""
+
 
 class Calls:
     """Runs each call in a task of its own, so a slow tool holds up nothing; ``send`` is given its result.
@@ -26,7 +29,7 @@ class Calls:
     def __init__(self, toolbox: Toolbox, send: Callable[[Request], None]) -> None:
         self._toolbox = toolbox
         self._send = send
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._known: OrderedDict[_Name, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def received(self, frame: Message, refusal: str | None = None) -> None:
@@ -37,7 +40,7 @@ class Calls:
             log.warning("a %s without an id is not run", frame["type"])
         elif _is_elsewhere(payload):
             log.debug("%s is run by the server", name)
-        elif self._is_new(f"{frame['type']}:{name}"):
+        elif self._is_new((frame["type"], frame.get("turn_ref"), name)):
             work = self._one if frame["type"] == "tool-call" else self._bundle
             self._start(work(name, payload, refusal))
 
@@ -52,11 +55,11 @@ class Calls:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _is_new(self, name: str) -> bool:
-        if name in self._known:
-            log.info("%s came again, and is not run again", name)
+    def _is_new(self, call: _Name) -> bool:
+        if call in self._known:
+            log.info("%s came again, and is not run again", call)
             return False
-        self._known[name] = None
+        self._known[call] = None
         if len(self._known) > _KNOWN:
             self._known.popitem(last=False)
         return True
