@@ -227,3 +227,18 @@ async def test_a_server_that_answers_no_ping_is_left() -> None:
 async def test_an_agent_needs_a_user() -> None:
     with pytest.raises(ValueError, match="default_user_id"):
         await AgentSdkClient("http://127.0.0.1:1").wake_up()
+
+
+async def test_a_stop_that_a_cut_left_without_an_answer_does_not_go_out_again() -> None:
+    async def talk(served: Served) -> None:
+        await served.begin()
+        if served.number == 1:
+            await served.hear("stop-query")
+            await served.cut()
+        else:  # whose query comes first: no stop, which could be to a turn that began since
+            await (await served.turn()).end("done")
+
+    async with awake(talk) as agent, asyncio.timeout(10):
+        with pytest.raises(ConnectionLost, match="before the answer"):
+            await agent.stop()
+        assert await agent.ask("go", "conv") == "done"
