@@ -46,6 +46,8 @@ from tests.agents.native.native_rig import Recording, native_hub, script, settle
 from tests.hub.facts import logs
 from tests.hub.rig import until
 
+from .judges.sequence import faults, heard
+
 QUERY = PromptSubmitted(prompt="p", text="hello", by="u", via="windie", client_message_id="turn_1", client="link")
 STARTED = TurnStarted(turn="t", prompt="p")
 TOKENS = (
@@ -454,6 +456,12 @@ async def test_a_real_turn_with_a_clients_tool_and_one_of_ours(tmp_path: Path) -
         await settled(session)
         projection = Projection(session.id)
         said = [each for event in await session.read(0) for each in projection.take(event)]
+    turn = Turn(user_id="u", session_id=session.id, conversation_ref="c", turn_ref=said[0].turn_ref)
+    frames = [
+        encode_event(turn, each.shown_to("link"), timestamp="2026-01-01T00:00:00Z", sequence=each.sequence)
+        for each in said
+    ]
+    assert faults([heard(msgspec.json.decode(frame)) for frame in frames], opened=False) == []
     assert [each.sequence for each in said] == list(range(1, len(said) + 1))
     names = [each.payload.TYPE for each in said]
     assert names[:4] == ["query-accepted", "system-prompt", "user-message-full", "tool-schemas"]
