@@ -6,6 +6,7 @@ It is made of the same parts as a turn's step (``request``, ``history``, ``brief
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
@@ -33,6 +34,8 @@ from .tokens import count_request
 from .tools.present_plan import PresentPlan
 from .tools.spawn_agent import AgentType, SpawnAgent
 from .tools.tool import Tool, ToolContext, ToolFailed
+
+log = logging.getLogger("dragoman.native")
 
 
 class _Answerer(msgspec.Struct, frozen=True):
@@ -127,7 +130,8 @@ def _conversation(wanted: PreviewWanted) -> tuple[Message, ...]:
 async def _counted(request: ModelRequest) -> tuple[int | None, str | None]:
     try:
         return await asyncio.to_thread(count_request, request), None
-    except Exception as error:  # noqa: BLE001  a library's: what is to be shown does not hang on it
+    except Exception as error:  # a library's: what is to be shown does not hang on it
+        log.warning("the tokens of a preview could not be counted", exc_info=True)
         return None, f"the tokens could not be counted: {type(error).__name__}"
 
 

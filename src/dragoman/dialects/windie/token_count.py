@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
 
 from dragoman.hub.events import UsageReported
 
@@ -27,10 +30,8 @@ class Spending:
         reports = list(self._reports.values())
         if not reports:
             return None
-        prompt, output = (
-            sum(each.input_tokens or 0 for each in reports),
-            sum(each.output_tokens or 0 for each in reports),
-        )
+        prompt = sum(each.input_tokens or 0 for each in reports)
+        output = sum(each.output_tokens or 0 for each in reports)
         thinking = _sum(each.reasoning_tokens for each in reports)
         cached = _sum(each.cached_tokens for each in reports)
         estimated = any(each.estimated or None in (each.input_tokens, each.output_tokens) for each in reports)
@@ -43,22 +44,10 @@ class Spending:
             conversation_tokens=prompt + output if self._conversation is None else self._conversation,
             usage_source="estimated" if estimated else "provider",
         )
-        return count if cached is None else _with_cache(count, cached)
-
-
-def _with_cache(count: TokenCount, cached: int) -> TokenCount:
-    return TokenCount(
-        prompt_tokens=count.prompt_tokens,
-        visible_output_tokens=count.visible_output_tokens,
-        thinking_tokens=count.thinking_tokens,
-        output_tokens_total=count.output_tokens_total,
-        total_tokens=count.total_tokens,
-        conversation_tokens=count.conversation_tokens,
-        usage_source=count.usage_source,
-        cached_tokens=cached,
-        cache_hit=cached > 0,
-        cache_status="hit" if cached else "miss",
-    )
+        if cached is None:
+            return count
+        status: Literal["hit", "miss"] = "hit" if cached else "miss"
+        return msgspec.structs.replace(count, cached_tokens=cached, cache_hit=cached > 0, cache_status=status)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

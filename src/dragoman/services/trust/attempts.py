@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections import OrderedDict
 
 from dragoman.hub.clock import Clock
+from dragoman.services.networks import network_of
 
 from .callers import Refused
 from .settings import TrustSettings
@@ -31,7 +31,7 @@ class Attempts:
         now = self._clock.monotonic()
         limits = {("identity", identity): self._settings.code_attempts}
         if peer:
-            limits["peer", _network(peer)] = self._settings.peer_code_attempts
+            limits["peer", network_of(peer)] = self._settings.peer_code_attempts
         waits = [self._wait(key, most, now) for key, most in limits.items()]
         if wait := max(waits):
             raise Refused(f"forbidden: too many attempts to get in; wait {math.ceil(wait)} seconds")
@@ -70,16 +70,3 @@ class Attempt:
         """It was not in vain: forget it."""
         for key in self._keys:
             self._attempts.take_back(key, self._at)
-
-
-def _network(peer: str) -> str:
-    """Whose address this is: with IPv6 whoever has one has all of its first 64 bits."""
-    try:
-        address = ipaddress.ip_address(peer)
-    except ValueError:
-        return peer
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((int(address), 64), strict=False))
