@@ -54,6 +54,10 @@ class Upgrade(msgspec.Struct, frozen=True):
     peer: str
     loopback: bool
 
+    def __repr__(self) -> str:
+        """Without what may be a token, and without the query, which may hold one."""
+        return f"Upgrade({self.path!r}, peer={self.peer!r})"
+
 
 class BodyLimit(msgspec.Struct):
     """Bytes of a request's body that the server lets a dialect read; more ends in HTTP 413.

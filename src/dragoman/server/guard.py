@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.dialects.base import BODY, LOOPBACK_NAMES, BodyLimit, Upgrade, is_loopback
+from dragoman.dialects.bearer import bearer_of
 
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  compared with, never bound to
 
@@ -41,12 +42,6 @@ def _repeats(scope: Scope, name: bytes) -> bool:
     return [key for key, _ in scope["headers"]].count(name) > 1
 
 
-def bearer(scope: Scope) -> str | None:
-    """The token of an ``Authorization: Bearer`` header."""
-    given = header(scope, b"authorization")
-    return given[7:] if given is not None and given.startswith("Bearer ") else None
-
-
 def peer_of(scope: Scope) -> tuple[str, bool]:
     """The client's address, and whether it is on this machine."""
     client = scope.get("client")
@@ -60,7 +55,7 @@ def upgrade_of(scope: Scope, path: str) -> Upgrade:
     for key, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
         query.setdefault(key, value)
     address, loopback = peer_of(scope)
-    return Upgrade(path=path, query=query, bearer=bearer(scope), peer=address, loopback=loopback)
+    return Upgrade(path=path, query=query, bearer=bearer_of(scope["headers"]), peer=address, loopback=loopback)
 
 
 def local(app: ASGIApp) -> ASGIApp:

@@ -13,13 +13,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dragoman.dialects.base import TokenCheck
+from dragoman.dialects.bearer import bearer_of
 from dragoman.hub.registry import Registry
 from dragoman.services.observability.figures import Counted, Family
 from dragoman.services.observability.settings import Readers
 from dragoman.services.observability.telemetry import level
 from dragoman.services.observability.version import running_version
 
-from .guard import bearer, peer_of
+from .guard import peer_of
 
 Families = Callable[[], Iterable[Family]]
 
@@ -78,7 +79,8 @@ class Metrics:
     def _may_read(self, request: Request) -> bool:
         if self._readers == "anyone" or self._token is None:
             return True
-        return (self._readers == "local" and peer_of(request.scope)[1]) or self._token(bearer(request.scope))
+        scope = request.scope
+        return (self._readers == "local" and peer_of(scope)[1]) or self._token(bearer_of(scope["headers"]))
 
 
 def _render(families: Sequence[Family], accept: str) -> tuple[bytes, str]:

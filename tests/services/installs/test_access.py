@@ -16,7 +16,6 @@ from dragoman.services.installs import (
     InstallsUnavailable,
     InvalidToken,
     MissingToken,
-    bearer_of,
 )
 
 from .kit import SERVER_TOKEN, installs, shows_server_token
@@ -120,29 +119,3 @@ async def test_without_a_store_on_lets_nobody_in_and_off_everybody(tmp_path: Pat
         with pytest.raises(MissingToken):
             await access(broken, "on").identify(None)
         assert await access(broken, "off").identify("wnd_install_" + "x" * 43) is None
-
-
-@pytest.mark.parametrize(
-    ("values", "token"),
-    [
-        ([b"Bearer abc"], "abc"),
-        ([b"bearer abc"], "abc"),
-        ([b"BEARER abc"], "abc"),
-        ([b"  Bearer   abc  "], "abc"),
-        ([b"Bearer a b"], "a b"),
-        ([b"Bearer \xff"], "\xff"),
-        ([], None),
-        ([b""], None),
-        ([b"Bearer"], None),
-        ([b"Bearer   "], None),
-        ([b"Basic YTpi"], None),
-        ([b"abc"], None),
-        ([b"Bearerabc"], None),
-        ([b"Bearer abc", b"Bearer abc"], ""),
-        ([b"Basic YTpi", b"Bearer abc"], ""),
-    ],
-    ids=str,
-)
-def test_bearer_tokens_are_read(values: list[bytes], token: str | None) -> None:
-    headers = [(b"host", b"x"), *((b"authorization", value) for value in values)]
-    assert bearer_of(headers) == token

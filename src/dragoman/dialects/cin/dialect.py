@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
 from dragoman.dialects.base import Refusal, TokenCheck, Upgrade, Wire
+from dragoman.dialects.bearer import bearer_of
 from dragoman.hub.permissions import HOLDER, LOCAL, Principal, Right
 from dragoman.hub.ports import HookIntake
 from dragoman.hub.registry import Registry
@@ -192,9 +193,8 @@ class CinDialect:
 
     def _principal(self, request: Request) -> Principal | None:
         """Whose request it is; None for one without the server's token, where there is one."""
-        given = request.headers.get("authorization", "")
-        token = given[7:] if given.startswith("Bearer ") else request.query_params.get("token")
-        return self._admit(token)
+        shown = bearer_of(request.headers.raw)
+        return self._admit(shown if shown is not None else request.query_params.get("token"))
 
     def _may_post(self, scope: Scope) -> bool:
         """Whether hooks are taken from whoever sends this request."""

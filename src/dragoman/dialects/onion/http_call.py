@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.dialects.base import BODY, ROOT, is_loopback
+from dragoman.dialects.bearer import bearer_of
 from dragoman.hub import errors as hub
 from dragoman.services.trust import Caller, Refused, Signed
 
@@ -196,13 +197,12 @@ class Call:
             raise Refused(OTHER_REQUEST)
 
     def _given_token(self) -> str | None:
-        given = self.headers.get("authorization", "")
-        return given[7:] if given.startswith("Bearer ") else self.request.query_params.get("token")
+        shown = bearer_of(self.headers.raw)
+        return shown if shown is not None else self.request.query_params.get("token")
 
     def has_bearer(self) -> bool:
         """Whether the server's token stands in the header; one in the address does not count."""
-        given = self.headers.get("authorization", "")
-        return self.host.token is not None and given.startswith("Bearer ") and self.host.token(given[7:])
+        return self.host.token is not None and self.host.token(bearer_of(self.headers.raw))
 
 
 def _decoded(data: bytes, shape: type[T]) -> T:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.services.installs import Access, Install, InstallsUnavailable, InvalidToken, MissingToken, bearer_of
+from dragoman.dialects.bearer import bearer_of
+from dragoman.services.installs import Access, Install, InstallsUnavailable, InvalidToken, MissingToken
 
 log = logging.getLogger("dragoman.windie")
 

@@ -1,6 +1,6 @@
 """Installs: clients that registered without a login, each a user of its own, known again by a token (windie)."""
 
-from .access import Access, AccessProblem, InvalidToken, MissingToken, bearer_of
+from .access import Access, AccessProblem, InvalidToken, MissingToken
 from .installs import Installs
 from .problems import InstallProblem, InstallsUnavailable, InvalidInstall, TooManyInstalls, TooOften
 from .records import Install, InstallRecord, Registered
@@ -21,5 +21,4 @@ __all__ = [
     "Registered",
     "TooManyInstalls",
     "TooOften",
-    "bearer_of",
 ]

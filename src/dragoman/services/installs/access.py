@@ -5,7 +5,7 @@ Where install auth is off, a token that is somebody's still says whose it is; an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from .installs import Installs
 from .problems import InstallsUnavailable
@@ -14,9 +14,6 @@ from .settings import InstallSettings
 
 TokenCheck = Callable[[str | None], bool]
 """Whether this is the server's own token, in constant time; None never is."""
-
-REPEATED = ""
-"""What ``bearer_of`` says of a header that came twice: a token that is nobody's."""
 
 
 class AccessProblem(Exception):
@@ -87,18 +84,3 @@ class Access:
     def _opens(self, shown: str | None) -> bool:
         """Whether this is the server's own token, where it has one."""
         return self._token is None or self._token(shown)
-
-
-def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The token of an ``Authorization: Bearer`` header, of a request's names (lower case) and values.
-
-    None where there is none: no header, another scheme, no token. ``REPEATED`` for a second header: which of them
-    counts would be anybody's guess. The scheme may be written in any case.
-    """
-    given = [value for name, value in headers if name == b"authorization"]
-    if not given:
-        return None
-    if len(given) > 1:
-        return REPEATED
-    scheme, _, token = given[0].decode("latin-1").strip().partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
