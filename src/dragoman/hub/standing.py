@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from .events import Json, Outcome, Problem
+from .events import Json, Outcome, Problem, PromptSubmitted
 
 
 class OpenTurn(msgspec.Struct):
-    """The turn that runs now; ``seq`` is the place of its ``turn.started``, ``client`` what its prompt says.
+    """The turn that runs now; ``seq`` is the place of its ``turn.started``, ``submitted`` its prompt.
 
     ``outcome`` and ``problem`` are known once only its workspace is left to save.
     """
@@ -22,7 +22,12 @@ class OpenTurn(msgspec.Struct):
     cancelling: bool = False
     outcome: Outcome | None = None
     problem: Problem | None = None
-    client: str | None = None
+    submitted: PromptSubmitted | None = None
+
+    @property
+    def client(self) -> str | None:
+        """The link whose tools it may call; None: all."""
+        return self.submitted.client if self.submitted is not None else None
 
 
 class OpenCall(msgspec.Struct):

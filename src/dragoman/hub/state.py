@@ -83,6 +83,8 @@ class SessionState(msgspec.Struct):
     decisions: dict[str, DecisionOpened] = {}
     answered: dict[str, tuple[Answer, ...]] = {}
     prompts: int = 0
+    turns: int = 0
+    """How many there ever were, the open one included."""
     reported_model: str | None = None
     """The model that the agent's newest tokens were spent on."""
     resets: int = 0
@@ -286,9 +288,10 @@ def _withdrawn(state: SessionState, fact: PromptWithdrawn, at: int) -> None:  # 
 
 
 def _turn_started(state: SessionState, fact: TurnStarted, at: int) -> None:
-    client = next((waiting.client for waiting in state.queue if waiting.prompt == fact.prompt), None)
+    submitted = next((waiting for waiting in state.queue if waiting.prompt == fact.prompt), None)
     _unqueue(state, fact.prompt)
-    state.turn = OpenTurn(fact.turn, fact.prompt, state.seq, at, client=client)
+    state.turn = OpenTurn(fact.turn, fact.prompt, state.seq, at, submitted=submitted)
+    state.turns += 1
     state.rests = False
 
 

@@ -29,14 +29,17 @@ from dragoman.dialects.coop import CoopDialect
 from dragoman.dialects.coworker import CoworkerDialect
 from dragoman.dialects.hub import HubDialect
 from dragoman.dialects.onion import OnionDialect
+from dragoman.dialects.windie.dialect import WindieDialect
 from dragoman.hub.errors import DataFolderError, InvalidRequest
 from dragoman.hub.folder import DataFolder
 from dragoman.hub.ports import AgentFactory
 from dragoman.hub.registry import Registry
 from dragoman.hub.sqlite import SqliteJournal
 from dragoman.services.identity import Identity, IdentityProblem, KeyNotKept, load_or_create
+from dragoman.services.installs import AccessProblem
 from dragoman.services.observability import Telemetry
 from dragoman.services.observability.figures import Family
+from dragoman.services.runs import RunsUnavailable
 from dragoman.services.trust import PolicyProblem, Trust
 
 from .app import Application
@@ -47,6 +50,7 @@ from .settings import ServerSettings, Settings, config_folder, config_places, se
 from .sockets import listening_socket, unix_socket
 from .surroundings import Surroundings
 from .use import UseError
+from .windie_services import WindieServices
 from .workplace import make_folders
 
 log = logging.getLogger("dragoman.server")
@@ -93,6 +97,7 @@ class Server:
         self._providers: ProviderDirectory | None = None
         self._around: Surroundings | None = None
         self._trust: Trust | None = None
+        self._windie: WindieServices | None = None
         self._telemetry = Telemetry(settings.observability)
         self.listening = False
         self.hurried = asyncio.Event()
@@ -123,7 +128,15 @@ class Server:
             self._folder.acquire()
             await self._open_hub(sockets.main.getsockname()[1])
             self._trust = await self._trusted()
-        except (DataFolderError, InvalidRequest, IdentityProblem, PolicyProblem) as problem:
+            self._windie = await self._open_windie()
+        except (
+            DataFolderError,
+            InvalidRequest,
+            IdentityProblem,
+            PolicyProblem,
+            AccessProblem,
+            RunsUnavailable,
+        ) as problem:
             sockets.close()
             raise UseError(str(problem)) from problem
         coop = self._mount()
@@ -245,6 +258,7 @@ class Server:
             self._coworker(check),
             self._onion(check),
             self._cin(check),
+            self._windie_dialect(),
         ]
         names = [dialect.name for dialect in self._dialects]
         root = settings.server.dialect
@@ -320,6 +334,35 @@ class Server:
             makes_sessions=not self._only_session,
         )
 
+    async def _open_windie(self) -> WindieServices:
+        """What surrounds windie's conversations. Raises ``AccessProblem``, ``RunsUnavailable``."""
+        token = self.settings.server.token
+        return await WindieServices.start(
+            self.settings,
+            self._folder.path,
+            clock=self.registry.clock,
+            token=_token_check(token) if token is not None else None,
+        )
+
+    def _windie_dialect(self) -> WindieDialect:
+        services, native, providers = self._windie, self._native, self._providers
+        assert services is not None
+        assert native is not None
+        assert providers is not None
+        return WindieDialect(
+            self.registry,
+            settings=self.settings.dialects.windie,
+            access=services.access,
+            installs=services.installs,
+            artifacts=services.artifacts,
+            runs=services.runs,
+            users=services.users,
+            providers=providers,
+            previews=native.previews(self.registry.clock),
+            folder=self.workplace,
+            search_problem=providers.search_problem,
+        )
+
     def _passes(self, path: str, origin: str) -> bool:
         """Whether the dialect that the path belongs to lets pages of this origin in by its own rule."""
         assert self._application is not None
@@ -363,6 +406,8 @@ class Server:
         await self._telemetry.close(min(budget * 0.15, max(LAST_SPANS, deadline - loop.time())))
         if self._around is not None:
             await self._around.close(max(LAST_WORK, min(budget, deadline - loop.time())))
+        if self._windie is not None:
+            await self._windie.close(max(LAST_WORK, min(budget, deadline - loop.time())))
         if self._providers is not None:
             await self._providers.close()
         self._folder.release()

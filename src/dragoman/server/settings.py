@@ -20,12 +20,16 @@ from dragoman.dialects.coop.settings import CoopSettings
 from dragoman.dialects.coworker.settings import CoworkerSettings
 from dragoman.dialects.hub.settings import HubDialectSettings
 from dragoman.dialects.onion.settings import OnionSettings
+from dragoman.dialects.windie import settings as windie_settings
+from dragoman.dialects.windie.settings import WindieSettings
 from dragoman.hub.limits import HubLimits
-from dragoman.services.artifacts import ArtifactSettings
+from dragoman.services.artifacts import ArtifactSettings, OwnedArtifactSettings
 from dragoman.services.checkpoints import CheckpointSettings
 from dragoman.services.git import GitSettings
+from dragoman.services.installs import InstallSettings
 from dragoman.services.observability import ObservabilitySettings
 from dragoman.services.observability.endpoints import shown_url
+from dragoman.services.runs import RunsSettings, with_environment
 from dragoman.services.skills import SkillSettings
 from dragoman.services.trust.settings import TrustSettings
 from dragoman.services.uploads import UploadSettings
@@ -137,6 +141,7 @@ class DialectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     hub: HubDialectSettings = HubDialectSettings()
     onion: OnionSettings = OnionSettings()
     cin: CinSettings = CinSettings()
+    windie: WindieSettings = WindieSettings()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,7 +162,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     git: GitSettings = GitSettings()
     uploads: UploadSettings = UploadSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
+    owned_artifacts: OwnedArtifactSettings = OwnedArtifactSettings()
     trust: TrustSettings = TrustSettings()
+    installs: InstallSettings = InstallSettings()
+    runs: RunsSettings = RunsSettings()
     observability: ObservabilitySettings = ObservabilitySettings()
     dialects: DialectSettings = DialectSettings()
 
@@ -193,11 +201,19 @@ def load(
     _merge(tree, _from_environment(environment))
     _merge(tree, flags)
     try:
-        settings = msgspec.convert(tree, Settings, strict=False)
-    except msgspec.ValidationError as problem:
+        settings = _with_windie_names(msgspec.convert(tree, Settings, strict=False), environment)
+    except (msgspec.ValidationError, ValueError) as problem:
         raise SettingsError(f"settings: {problem}") from problem
     _check(settings)
     return settings
+
+
+def _with_windie_names(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    """With what WindieOS's own variables say. Raises ``ValueError`` for one that cannot be."""
+    dialects = msgspec.structs.replace(
+        settings.dialects, windie=windie_settings.with_environment(settings.dialects.windie, environment)
+    )
+    return msgspec.structs.replace(settings, dialects=dialects, runs=with_environment(settings.runs, environment))
 
 
 def default_file(environment: Mapping[str, str]) -> Path | None:
@@ -226,7 +242,9 @@ def _usual_folder(environment: Mapping[str, str]) -> Path:
 
 def secrets_of(settings: Settings) -> list[str]:
     """What in the tree must be shown to nobody."""
-    return [text for text in (settings.server.token, *settings.observability.headers.values()) if text]
+    windie = settings.dialects.windie
+    keys = (windie.runs_key, windie.runs_control_key)
+    return [text for text in (settings.server.token, *keys, *settings.observability.headers.values()) if text]
 
 
 _MASK = "***"
@@ -242,6 +260,9 @@ def printable(settings: Settings) -> dict[str, Any]:
         tree["server"]["token"] = _MASK
     if tree["trust"]["policy"].lstrip().startswith("---"):
         tree["trust"]["policy"] = _MASK  # a policy's own text, with its codes
+    windie = tree["dialects"]["windie"]
+    for name in ("runs_key", "runs_control_key"):
+        windie[name] = _MASK if windie[name] else None
     watched = tree["observability"]
     watched["headers"] = dict.fromkeys(watched["headers"], _MASK)
     for name in _WATCHED_URLS:

@@ -80,7 +80,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     command_ending: KillSchedule = KillSchedule()
     """When to become ruder to a command that is to end."""
 
-    client_seconds: float = 120.0
+    client_seconds: float = 300.0
     """Wait for the result of a tool that a client runs."""
 
     fetch_seconds: float = 15.0

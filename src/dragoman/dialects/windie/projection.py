@@ -29,6 +29,7 @@ from dragoman.hub.events import (
     TurnStarted,
     UsageReported,
 )
+from dragoman.hub.state import SessionState
 
 from .messages import (
     AssistantMessageFull,
@@ -121,14 +122,17 @@ class _Turn:
 
 
 class Projection:
-    """The fold of one conversation. Feed it every event of the log in order."""
+    """The fold of one conversation. Feed it every event of the log in order.
 
-    def __init__(self, session: str) -> None:
+    It may begin anywhere but inside a turn: then ``waiting`` are the prompts that wait there, and ``begun`` is whether
+    the conversation had a turn before (``beginning``).
+    """
+
+    def __init__(self, session: str, waiting: Iterable[PromptSubmitted] = (), *, begun: bool = False) -> None:
         self._session = session
-        self._waiting: dict[str, PromptSubmitted] = {}
+        self._waiting: dict[str, PromptSubmitted] = {prompt.prompt: prompt for prompt in waiting}
         self._turn: _Turn | None = None
-        self._begun = False
-        """Whether the conversation had a turn."""
+        self._begun = begun
         self._compactions: dict[str, int] = {}
         self._at = 0
 
@@ -326,6 +330,16 @@ class Projection:
     def _next(self, turn: _Turn, payload: StreamPayload, client: str | None = None) -> Said:
         turn.number += 1
         return Said(turn.ref, turn.number, self._at, payload, client)
+
+
+def beginning(state: SessionState) -> tuple[int, Projection]:
+    """Where somebody begins who sees a session from now on, and the projection that stands there: before the open turn,
+    if there is one, so that they are told all of it."""
+    turn = state.turn
+    if turn is None:
+        return state.seq, Projection(state.session, state.queue, begun=state.turns > 0)
+    waiting = state.queue if turn.submitted is None else (turn.submitted, *state.queue)
+    return turn.seq - 1, Projection(state.session, waiting, begun=state.turns > 1)
 
 
 def wire_name(tool: str) -> str:

@@ -48,9 +48,16 @@ class RunsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Events in the log of one run, after which no worker can add to it."""
 
     query_bytes: int = 256 * 1024
+    """Of what a run is to do."""
+
     payload_bytes: int = 1024 * 1024
+    """Of one event of a worker's."""
+
     metadata_bytes: int = 64 * 1024
+    """Of the metadata of a run, or of a worker."""
+
     files_bytes: int = 64 * 1024
+    """Of what a run says of its files."""
 
     most_files: int = 64
     """Files of one run."""

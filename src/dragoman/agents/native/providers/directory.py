@@ -197,6 +197,12 @@ class ProviderDirectory:
         service = next((name for name, known in SEARCH_SERVICES.items() if known == variable), variable)
         return self._keys.find(service, (variable,)).key
 
+    def search_problem(self) -> str | None:
+        """Why the web cannot be searched, for people; None when there is a key of a service that does."""
+        if any(self.search_key(variable) for variable in SEARCH_SERVICES.values()):
+            return None
+        return f"no key of a search service is set ({' or '.join(SEARCH_SERVICES.values())})"
+
     async def cost(self, provider: str, model: str, spent: Spent) -> float | None:
         """US dollars of a model call; None where that is not known."""
         return await self._prices.cost(self._price_id(provider), model, spent)

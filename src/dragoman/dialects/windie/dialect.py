@@ -1,0 +1,109 @@
+"""The windie dialect as the server mounts it: the agent channel ``/ws``, and ``/api/...`` beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from dragoman.dialects.base import Upgrade, Wire
+from dragoman.dialects.frame_cache import FrameCache
+from dragoman.hub.previews import Previews
+from dragoman.hub.providers import Providers
+from dragoman.hub.registry import Registry
+from dragoman.hub.tasks import TaskOwner
+from dragoman.services.artifacts import OwnedArtifacts
+from dragoman.services.installs import Access, Installs
+from dragoman.services.runs import Runs
+from dragoman.services.user_settings import UserSettings
+
+from .callers import Caller
+from .conversations import Conversations
+from .following import Frames
+from .host import Host
+from .link import WindieLink
+from .routes import make_routes
+from .settings import WindieSettings
+from .users import User
+
+HANDSHAKE_ROOM = 2
+"""How many times as long as its limit a message may be before the socket itself refuses it; less is answered."""
+
+
+class WindieDialect:
+    """``folder`` is the server's workplace; the services are opened and closed by who made them.
+
+    ``search_problem`` says why the web cannot be searched now, or None.
+    """
+
+    name = "windie"
+    websocket = "/ws"
+    more_websockets: Container[str] = ()
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        settings: WindieSettings,
+        access: Access,
+        installs: Installs,
+        artifacts: OwnedArtifacts,
+        runs: Runs,
+        users: UserSettings,
+        providers: Providers,
+        previews: Previews,
+        folder: Path,
+        search_problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.settings = settings
+        self.message_limit = HANDSHAKE_ROOM * settings.handshake_limit
+        self.tasks = TaskOwner("windie")
+        self.frames: Frames = FrameCache(settings.shared_frames, settings.shared_bytes)
+        self.host = Host(
+            registry=registry,
+            settings=settings,
+            clock=registry.clock,
+            folder=folder,
+            access=access,
+            installs=installs,
+            artifacts=artifacts,
+            runs=runs,
+            users=users,
+            providers=providers,
+            previews=previews,
+            conversations=Conversations(registry, settings, folder),
+            revoked=self._revoked,
+            search_problem=search_problem,
+        )
+        self.http: ASGIApp = make_routes(self.host)
+        self._users: dict[Caller, User] = {}
+
+    async def open(self, upgrade: Upgrade, wire: Wire) -> WindieLink:
+        """Every upgrade is taken: who it is, the handshake says, and a token is looked at after it (spec §2)."""
+        shown = upgrade.bearer if upgrade.bearer is not None else upgrade.query.get("token")
+        return WindieLink(self, shown, wire)
+
+    async def close(self, budget: float) -> None:
+        await self.tasks.close(budget)
+
+    # For links
+
+    def user(self, caller: Caller) -> User:
+        """What is shared by the links of this caller, made for the first one."""
+        user = self._users.get(caller)
+        if user is None:
+            user = self._users[caller] = User(caller, self.host, self.tasks, ended=self._ended)
+        return user
+
+    # Inside
+
+    def _ended(self, user: User) -> None:
+        if self._users.get(user.caller) is user:
+            del self._users[user.caller]
+
+    def _revoked(self, install_id: str) -> None:
+        for user in list(self._users.values()):
+            if user.caller.install_id == install_id:
+                for link in list(user.links.values()):
+                    link.revoked()

@@ -1,0 +1,275 @@
+"""A windie link: its handshake, what it says, and what it is told (seed: WebSocket; spec §3, §4, §6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from dragoman.dialects.base import Outbox, Wire
+from dragoman.dialects.frames import text_frame
+from dragoman.hub.errors import HubError
+from dragoman.hub.session import Session
+from dragoman.services.installs import InstallsUnavailable, InvalidToken, MissingToken
+
+from .agent_definition import AgentDefinition
+from .callers import Caller, caller_of
+from .client_manifest import AcceptedTool, validate_manifest
+from .client_messages import ClientMessage, Handshake
+from .commands import Commands
+from .decoding import HandshakeRefused, ProtocolProblem, decode, decode_handshake, size_of
+from .following import Following
+from .messages import ClientToolManifest, Error, ReplyPayload, StartupPayload, encode_reply, encode_startup
+from .remote_tools import remote_tools
+
+if TYPE_CHECKING:
+    from .dialect import WindieDialect
+    from .users import User
+
+log = logging.getLogger("dragoman.links")
+
+REFUSED = 1008
+"""How a link ends that is not let in, or says nothing for long; the contract gives no reason with it (spec §3)."""
+
+TIMEOUT_REASON = "receive timeout"
+TOO_MANY = "Too many concurrent requests. Please wait."
+FAILED = "An internal error occurred"
+
+
+class WindieLink:
+    """One client. ``token`` is what it showed as it connected. Implements ``Link``."""
+
+    joins = False
+    """Every message is a frame of its own: a pause would only delay it."""
+
+    def __init__(self, dialect: WindieDialect, token: str | None, wire: Wire) -> None:
+        self.id = secrets.token_hex(8)
+        self.caller: Caller | None = None
+        self.definition: AgentDefinition | None = None
+        self.accepted: tuple[AcceptedTool, ...] = ()
+        """The tools of the handshake's manifest that hold."""
+        self._dialect = dialect
+        self._settings = dialect.settings
+        self._token = token
+        self._wire = wire
+        self._user: User | None = None
+        self._commands: Commands | None = None
+        self._outbox = Outbox(dialect.settings.outbox_bytes)
+        self._followed: OrderedDict[str, Following] = OrderedDict()
+        self._decoding = False
+        self._working = 0
+        self._over = False
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self._patience = self._loop.call_later(self._settings.handshake_seconds, self._too_late)
+
+    # Link
+
+    @property
+    def congested(self) -> bool:
+        return self._decoding or self._outbox.full
+
+    def receive(self, message: str | bytes) -> None:
+        if self._over:
+            return
+        self._heard_at = self._loop.time()
+        if self.caller is None:
+            self._decoding = True
+            self._dialect.tasks.start(self._shake(message), "handshake")
+        elif size_of(message) < self._settings.offload_bytes:
+            self._take(self._decoded(message))
+        else:
+            self._decoding = True
+            self._dialect.tasks.start(self._decode_aside(message), "decode")
+
+    def pong(self, payload: bytes) -> None:
+        """This link sends no pings of its own."""
+
+    def pull(self) -> bytes | None:
+        frame = self._outbox.take()
+        if frame is not None:
+            return frame
+        for name, following in self._followed.items():
+            frame = following.take()
+            if frame is not None:
+                self._followed.move_to_end(name)  # the others get their turn
+                return frame
+        return None
+
+    def lost(self) -> None:
+        self._over = True
+        self._patience.cancel()
+        if self._commands is not None:
+            self._commands.lost()
+        for following in self._followed.values():
+            following.close()
+        if self._user is not None:
+            self._user.leave(self)
+
+    # For commands and the user
+
+    def reply(self, message_id: str | None, payload: ReplyPayload | Error) -> None:
+        """Answer a message."""
+        if not self._over:
+            self._outbox.put(text_frame(encode_reply(message_id, payload)))
+            self._wire.wake()
+
+    def follow(self, session: Session, since: int | None = None) -> None:
+        """Be told of this conversation from now on: all of its open turn, or what comes after ``since``."""
+        if self._over or session.id in self._followed or self._user is None or self.caller is None:
+            return
+        self._make_room()
+        self._followed[session.id] = Following(
+            session,
+            link=self.id,
+            user_id=self.caller.user_id,
+            frames=self._dialect.frames,
+            tasks=self._dialect.tasks,
+            wake=self._wire.wake,
+            since=since,
+        )
+        self._wire.wake()
+
+    def follows(self, session: str) -> bool:
+        """Whether it is told of this conversation."""
+        return session in self._followed
+
+    def sessions(self) -> list[Session]:
+        """The conversations that it is told of, or was until it was lost."""
+        return [following.session for following in self._followed.values()]
+
+    def mute(self, session: Session, turn_ref: str) -> None:
+        """Tell nothing more of this turn: it was stopped from here."""
+        following = self._followed.get(session.id)
+        if following is not None:
+            following.mute(turn_ref)
+
+    def revoked(self) -> None:
+        """Its token is nobody's any more."""
+        self._end("its install was revoked")
+
+    # Handshake
+
+    async def _shake(self, message: str | bytes) -> None:
+        try:
+            handshake, manifest = await self._read_handshake(message)
+            install = await self._dialect.host.access.identify(self._token)
+        except HandshakeRefused as refused:
+            self._end(f"its handshake is none: {refused}")
+        except (MissingToken, InvalidToken):
+            self._end("it showed no install's token")
+        except InstallsUnavailable as problem:
+            self._end(f"nobody can be told from anybody: {problem}")
+        else:
+            if not self._over:
+                self._begin(handshake, manifest, caller_of(install, handshake.user_id))
+        finally:
+            self._decoding = False
+            self._wire.wake()
+
+    async def _read_handshake(self, message: str | bytes) -> tuple[Handshake, ClientToolManifest | None]:
+        """The handshake, and what becomes of its manifest. A large one is read in a thread."""
+        settings = self._settings
+
+        def read() -> tuple[Handshake, ClientToolManifest | None]:
+            handshake = decode_handshake(message, limit=settings.handshake_limit, tolerate=settings.tolerate)
+            definition = handshake.agent_definition
+            if definition is None or definition.tools.client_manifest is None:
+                return handshake, None
+            accepted, rejected = validate_manifest(definition.tools.client_manifest)
+            return handshake, ClientToolManifest(accepted=accepted, rejected=rejected)
+
+        return read() if size_of(message) < settings.offload_bytes else await asyncio.to_thread(read)
+
+    def _begin(self, handshake: Handshake, manifest: ClientToolManifest | None, caller: Caller) -> None:
+        if caller.user_id != handshake.user_id:
+            log.info("a windie link says that it is %.128r and is %s", handshake.user_id, caller.user_id)
+        self.caller, self.definition = caller, handshake.agent_definition
+        self._user = self._dialect.user(caller)
+        self._commands = Commands(self, self._user, self._dialect.host)
+        self._wire.set_message_limit(2 * self._settings.message_limit)
+        if manifest is not None:
+            self.accepted = manifest.accepted
+            self._startup(manifest)
+        self._startup(remote_tools(self._dialect.host))
+        self._patience.cancel()
+        self._patience = self._loop.call_later(self._settings.receive_seconds, self._too_silent)
+        self._user.join(self)
+
+    def _startup(self, payload: StartupPayload) -> None:
+        self._outbox.put(text_frame(encode_startup(payload)))
+
+    # Messages
+
+    def _decoded(self, message: str | bytes) -> ClientMessage | ProtocolProblem:
+        try:
+            return decode(message, limit=self._settings.message_limit)
+        except ProtocolProblem as problem:
+            return problem
+
+    async def _decode_aside(self, message: str | bytes) -> None:
+        """In a thread; no further message is taken meanwhile, so that their order stays."""
+        try:
+            self._take(await asyncio.to_thread(self._decoded, message))
+        finally:
+            self._decoding = False
+            self._wire.wake()
+
+    def _take(self, message: ClientMessage | ProtocolProblem) -> None:
+        """Every message is worked on by itself, so that a tool's result is taken while its query waits for it."""
+        commands = self._commands
+        assert commands is not None
+        if isinstance(message, ProtocolProblem):
+            log.info("PARSE_VALIDATION_ERROR: %.500s", message.message)
+            self.reply(message.message_id, Error(message=message.message))
+        elif commands.is_exempt(message):
+            self._dialect.tasks.start(self._run(commands, message), "result")
+        elif self._working >= self._settings.tasks:
+            self.reply(message.id, Error(message=TOO_MANY))
+        else:
+            self._working += 1
+            task = self._dialect.tasks.start(self._run(commands, message), "message")
+            task.add_done_callback(self._worked)
+
+    def _worked(self, _: object) -> None:
+        self._working -= 1
+
+    async def _run(self, commands: Commands, message: ClientMessage) -> None:
+        try:
+            await commands.handle(message)
+        except HubError as problem:
+            self.reply(message.id, Error(message=str(problem)))
+        except Exception:
+            log.exception("a windie message failed")
+            self.reply(message.id, Error(message=FAILED))
+
+    # Life
+
+    def _make_room(self) -> None:
+        """Let go of conversations at rest, the longest untold first."""
+        for name, following in list(self._followed.items()):
+            if len(self._followed) < self._settings.followed:
+                return
+            if following.gone or following.at_rest:
+                following.close()
+                del self._followed[name]
+                assert self._user is not None
+                self._user.released(following.session, following.cursor)
+
+    def _too_late(self) -> None:
+        self._end(f"it did not say who it is within {self._settings.handshake_seconds:g} s")
+
+    def _too_silent(self) -> None:
+        left = self._heard_at + self._settings.receive_seconds - self._loop.time()
+        if left > 0:
+            self._patience = self._loop.call_later(left, self._too_silent)
+        else:
+            self._end("nothing was heard from it for too long", TIMEOUT_REASON)
+
+    def _end(self, why: str, reason: str = "") -> None:
+        if not self._over:
+            self._over = True
+            log.info("a windie link is ended: %s", why)
+            self._wire.close(REFUSED, reason)
