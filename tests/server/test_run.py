@@ -303,7 +303,7 @@ def test_the_ready_line_names_coop_at_the_root_and_the_others_by_prefix(tmp_path
     with running(line(tmp_path, "--", "cat"), tmp_path) as (_, ready):
         base = f"ws://127.0.0.1:{ready['port']}"
         assert ready["url"] == f"{base}/ws"
-        others = {name: f"{base}/{name}/ws" for name in ("hub", "coworker", "onion")}
+        others = {name: f"{base}/{name}/ws" for name in ("hub", "coworker", "onion", "windie")}
         assert ready["dialects"] == {"coop": f"{base}/ws", "cin": f"{base}/cin/", **others}
 
 

@@ -58,6 +58,10 @@ log = logging.getLogger("dragoman.server")
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  names, not addresses to bind
 """Where a server that listens everywhere is reached from this machine."""
 
+DIALECTS = tuple(
+    each.name for each in (CoopDialect, HubDialect, CoworkerDialect, OnionDialect, CinDialect, WindieDialect)
+)
+
 FRONT = CoworkerDialect.name
 """The dialect whose WebSocket has the short address, and which the ready line is written for."""
 
@@ -123,6 +127,8 @@ class Server:
     async def start(self) -> None:
         """Bind, take the data folder over and restore; ``listen`` follows. Raises ``UseError``."""
         server = self.settings.server
+        if server.dialect is not None and server.dialect not in DIALECTS:
+            raise UseError(f"unknown dialect {server.dialect!r}; known: {', '.join(DIALECTS)}")
         sockets = _bind(server)
         try:
             self._folder.acquire()
@@ -260,13 +266,9 @@ class Server:
             self._cin(check),
             self._windie_dialect(),
         ]
-        names = [dialect.name for dialect in self._dialects]
-        root = settings.server.dialect
-        if root is not None and root not in names:
-            raise UseError(f"unknown dialect {root!r}; known: {', '.join(names)}")
         self._application = Application(
             self._dialects,
-            root=root,
+            root=settings.server.dialect,
             front=FRONT,
             limits=settings.links,
             pages=self._pages(check),
@@ -360,6 +362,7 @@ class Server:
             providers=providers,
             previews=native.previews(self.registry.clock),
             folder=self.workplace,
+            makes_sessions=not self._only_session,
             search_problem=providers.search_problem,
         )
 

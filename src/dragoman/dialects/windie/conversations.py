@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from dragoman.hub.errors import Gone, UnknownSession
+from dragoman.hub.errors import Gone, UnknownSession, Unsupported
 from dragoman.hub.events import Json
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import LOCAL
@@ -28,12 +28,16 @@ REF = "conversation_ref"
 
 
 class Conversations:
-    """``folder`` is where they work for whom no other is configured."""
+    """``folder`` is where they work for whom no other is configured. Where none may be made (``makes_sessions``), a
+    client names the session that there is."""
 
-    def __init__(self, registry: Registry, settings: WindieSettings, folder: Path) -> None:
+    def __init__(
+        self, registry: Registry, settings: WindieSettings, folder: Path, *, makes_sessions: bool = True
+    ) -> None:
         self._registry = registry
         self._workspaces = tuple(Path(each).expanduser().resolve() for each in settings.workspaces)
         self._folder = folder
+        self._makes_sessions = makes_sessions
         self._naming: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, caller: Caller, ref: str) -> Session | None:
@@ -56,6 +60,8 @@ class Conversations:
             found = await self.find(caller, ref)
             if found is not None:
                 return found
+            if not self._makes_sessions:
+                raise Unsupported("this server makes no conversations: name its session as conversation_ref")
             session = await self._registry.create(
                 caller.principal,
                 kind="native",

@@ -34,7 +34,7 @@ HANDSHAKE_ROOM = 2
 class WindieDialect:
     """``folder`` is the server's workplace; the services are opened and closed by who made them.
 
-    ``search_problem`` says why the web cannot be searched now, or None.
+    ``makes_sessions``: a conversation that is not there is made. ``search_problem`` says why the web cannot be searched now, or None.
     """
 
     name = "windie"
@@ -54,6 +54,7 @@ class WindieDialect:
         providers: Providers,
         previews: Previews,
         folder: Path,
+        makes_sessions: bool = True,
         search_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.settings = settings
@@ -72,7 +73,7 @@ class WindieDialect:
             users=users,
             providers=providers,
             previews=previews,
-            conversations=Conversations(registry, settings, folder),
+            conversations=Conversations(registry, settings, folder, makes_sessions=makes_sessions),
             revoked=self._revoked,
             search_problem=search_problem,
         )
