@@ -34,7 +34,8 @@ HANDSHAKE_ROOM = 2
 class WindieDialect:
     """``folder`` is the server's workplace; the services are opened and closed by who made them.
 
-    ``makes_sessions``: a conversation that is not there is made. ``search_problem`` says why the web cannot be searched now, or None.
+    ``makes_sessions``: a conversation that is not there is made. ``search_problem`` says why the web cannot be searched
+    now, or None.
     """
 
     name = "windie"
