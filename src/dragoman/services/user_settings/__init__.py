@@ -1,5 +1,6 @@
 """What users of a dialect have set for themselves: a log of changes for each, and what it folds to."""
 
-from .store import SettingsUnavailable, UserSettings
+from .file import SettingsUnavailable
+from .store import Change, UserSettings
 
-__all__ = ["SettingsUnavailable", "UserSettings"]
+__all__ = ["Change", "SettingsUnavailable", "UserSettings"]
