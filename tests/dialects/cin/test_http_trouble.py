@@ -61,7 +61,7 @@ async def test_a_file_that_is_no_file_is_set_aside(tmp_path: Path) -> None:
 async def test_a_body_that_does_not_come_is_waited_for_by_nobody_for_ever(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.dialects.cin.bodies.FIRST_SECONDS", 0.2)
+    monkeypatch.setattr("dragoman.dialects.bodies.FIRST_SECONDS", 0.2)
     async with played(tmp_path) as play:
         reader, writer = await asyncio.open_connection("127.0.0.1", play.port)
         writer.write(b"POST " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")

@@ -22,12 +22,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from dragoman.dialects.base import BODY
+from dragoman.dialects.bodies import TOO_SLOW, ClientGone, read_body
 from dragoman.hub import errors as hub
 from dragoman.hub.journal import SessionRow
 from dragoman.hub.permissions import Principal, Right
 from dragoman.hub.session import Session
 
-from .bodies import TOO_SLOW, ClientGone, read_body
 from .cards import meant_by
 from .host import Host
 

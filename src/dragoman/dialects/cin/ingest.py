@@ -10,11 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from dragoman.dialects.base import BODY, EVERYDAY
+from dragoman.dialects.bodies import TOO_SLOW, ClientGone, read_body
 from dragoman.hub.errors import NOT_JSON, HubError, LimitReached
 from dragoman.hub.hook_payload import check_hook_payload
 from dragoman.hub.ports import HookPost
 
-from .bodies import TOO_SLOW, ClientGone, read_body
 from .host import Host
 
 PATHS = frozenset({"/event", "/event/codex"})

@@ -72,6 +72,10 @@ class Faults:
     def __len__(self) -> int:
         return self._count
 
+    def __iter__(self) -> Iterator[Fault]:
+        """Those that are told."""
+        return iter(self._found)
+
     def __str__(self) -> str:
         return "; ".join(map(str, self._found))
 

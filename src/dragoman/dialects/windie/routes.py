@@ -1,19 +1,109 @@
-"""The dialect's HTTP side: who may ask, then one table of routes (spec §1). See ``route``."""
+"""The dialect's HTTP side: who may ask, then one table of routes (spec §1). See ``route``.
+
+A request is looked at in this order: the install's token (for everything under ``/api/``, known or not), the path, the
+method, the route's own guards, the query, the body. So nobody's body is read who may not send one.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dragoman.dialects.bodies import ClientGone
+
+from . import install_routes
+from .callers import caller_of
 from .host import Host
-from .route import Route
+from .http_auth import Denied, authorise
+from .http_reading import read_json, read_query
+from .http_refusals import refused
+from .route import UNCACHED, Call, Problem, Route
 
-ROUTES: tuple[Route, ...] = ()
+ROUTES: tuple[Route, ...] = (*install_routes.ROUTES,)
+"""Every route, below the dialect's root."""
+
+_NAMED = re.compile(r"\{(\w+)\}")
+
+Methods = dict[str, Route]
 
 
-def make_routes(host: Host) -> ASGIApp:  # noqa: ARG001
+class Table:
+    """Finds the route of a path. A path that is written out wins over one with names in braces; slashes at the end
+    count, and nothing is redirected (spec §1)."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._literal: dict[str, Methods] = {}
+        self._patterns: dict[str, tuple[re.Pattern[str], Methods]] = {}
+        for route in routes:
+            self._methods(route.path)[route.method] = route
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """The route, and what stands in the path for its names. Raises ``Problem`` (404, 405)."""
+        methods, named = self._asked(path)
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            allowed = sorted({*methods, *(("HEAD",) if "GET" in methods else ())})
+            raise Problem(405, "Method Not Allowed", headers={"allow": ", ".join(allowed)})
+        return route, named
+
+    def _asked(self, path: str) -> tuple[Methods, dict[str, str]]:
+        if path in self._literal:
+            return self._literal[path], {}
+        for pattern, methods in self._patterns.values():
+            found = pattern.fullmatch(path)
+            if found is not None:
+                return methods, found.groupdict()
+        raise Problem(404, "Not Found")
+
+    def _methods(self, path: str) -> Methods:
+        if "{" not in path:
+            return self._literal.setdefault(path, {})
+        parts = _NAMED.split(path)  # text and names, by turns
+        names = (f"(?P<{part}>[^/]+)" if at % 2 else re.escape(part) for at, part in enumerate(parts))
+        return self._patterns.setdefault(path, (re.compile("".join(names)), {}))[1]
+
+
+def make_routes(host: Host, routes: Sequence[Route] = ROUTES) -> ASGIApp:
     """The HTTP application below the dialect's root."""
+    table = Table(routes)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        raise NotImplementedError
+        response = await _answered(host, table, Request(scope, receive))
+        try:
+            await response(scope, receive, send)
+        except ClientGone:
+            return  # in the middle of the answer: there is nobody to tell
 
     return serve
+
+
+async def _answered(host: Host, table: Table, request: Request) -> Response:
+    """The answer, or the error in its stead."""
+    try:
+        return await _answer(host, table, request)
+    except Exception as problem:  # noqa: BLE001  every one has its answer; what nobody foresaw is logged there
+        return refused(problem)
+
+
+async def _answer(host: Host, table: Table, request: Request) -> Response:
+    path = request.scope["path"]
+    install = await authorise(host.access, request.scope["headers"], path)
+    if isinstance(install, Denied):
+        more = {"www-authenticate": "Bearer"} if install.status == 401 else {}
+        return Response(install.body, install.status, {**UNCACHED, **more}, "application/json")
+    route, request.scope["path_params"] = table.find(request.method, path)
+    for guard in route.guards:
+        guard(host, request)
+    query = read_query(request, route.query) if route.query is not None else None
+    body = None
+    if route.body is not None and not route.streams:
+        body = await read_json(request, route.body, host.settings)
+    answer = await route.handler(Call(host, request, caller_of(install), query, body))
+    if isinstance(answer, Response):
+        return answer
+    return Response(msgspec.json.encode(answer), 200, UNCACHED, "application/json")
