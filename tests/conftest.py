@@ -11,6 +11,10 @@ import pytest
 
 CACHE = Path.home() / ".cache"
 
+# The tests start hundreds of servers. Each would compile all that it imports once more, which takes as long as the rest
+# of its start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _a_home_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
