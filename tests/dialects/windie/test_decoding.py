@@ -268,9 +268,25 @@ def test_however_much_is_wrong_little_is_told() -> None:
     fields = {f"{index}{'x' * 1000}": 1 for index in range(1000)}
     problem = _problem(json.dumps({"id": "m", "type": "query", "payload": QUERY | fields}))
     assert problem.message.count("unknown field") == 16
-    refs = {"screenshot_refs": [1] * 100_000}
+    refs = {"screenshot_refs": [1] * 90_000}
     problem = _problem(json.dumps({"id": "m", "type": "query", "payload": QUERY | refs}))
     assert problem.message.count("must be a string") == 16
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", '{"a":[]}', "1", "null"])
+def test_a_message_of_too_many_values_is_not_taken_apart(value: str) -> None:
+    many = ",".join([value] * 2000)
+    frame = f'{{"id": "m", "type": "tool-result", "payload": {{"request_id": "r", "data": [{many}]}}}}'
+    with pytest.raises(ProtocolProblem, match=r"^Message too large: more than 1000 values$"):
+        decode(frame, limit=LIMIT, values=1000)
+    with pytest.raises(HandshakeRefused, match="more than 1000 values"):
+        decode_handshake(frame, limit=LIMIT, values=1000)
+
+
+def test_text_counts_as_one_value_however_much_of_it_looks_like_more() -> None:
+    text = json.dumps("[{," * 100_000)
+    frame = f'{{"id": "m", "type": "query", "payload": {{"text": {text}, "conversation_ref": "c"}}}}'
+    assert decode(frame, limit=LIMIT, values=100).id == "m"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,14 @@ from typing import Any
 import msgspec
 
 from dragoman.hub.errors import NOT_JSON
+from dragoman.hub.sizes import holds_more
 
 from .client_messages import PAYLOADS, ClientMessage, Envelope, Handshake, MessageId
 from .fields import Faults, Shape, shaped
 from .settings import Tolerance
+
+MESSAGE_VALUES = 100_000
+"""Values of a message, where nothing else is set."""
 
 TOLD_TYPE = 64
 """Characters of an unknown type that its error repeats."""
@@ -43,12 +47,15 @@ class _Identified(Shape, frozen=True, kw_only=True):
     id: MessageId
 
 
-def decode(message: str | bytes, *, limit: int) -> ClientMessage:
-    """The message that this frame holds; ``limit`` is in bytes of UTF-8. Raises ``ProtocolProblem``, nothing else."""
+def decode(message: str | bytes, *, limit: int, values: int = MESSAGE_VALUES) -> ClientMessage:
+    """The message that this frame holds; ``limit`` is in bytes of UTF-8, ``values`` is how many values it may have.
+
+    Raises ``ProtocolProblem``, nothing else.
+    """
     size = size_of(message)
     if size > limit:
         raise ProtocolProblem(f"Message too large: {size} bytes (max: {limit} bytes)")
-    root = _root(message)
+    root = _root(message, values)
     message_id = _id_of(root)
     faults = Faults()
     envelope = _envelope(root, faults)
@@ -75,9 +82,14 @@ def size_of(message: str | bytes) -> int:
     return len(message.encode("utf-8", "surrogatepass"))
 
 
-def _root(message: str | bytes) -> dict[str, Any]:
+def _root(message: str | bytes, values: int) -> dict[str, Any]:
+    """The object that it is. One of too many values is not taken apart: nobody else would get a turn meanwhile, not
+    even if a thread did it."""
+    raw = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
+    if holds_more(raw, values):
+        raise ProtocolProblem(f"Message too large: more than {values} values")
     try:
-        root = msgspec.json.decode(message)
+        root = msgspec.json.decode(raw)
     except NOT_JSON:
         raise ProtocolProblem("Malformed JSON") from None
     if not isinstance(root, dict):
@@ -102,7 +114,9 @@ def _envelope(root: dict[str, Any], faults: Faults) -> Envelope | None:
     return None
 
 
-def decode_handshake(message: str | bytes, *, limit: int, tolerate: Collection[Tolerance] = ()) -> Handshake:
+def decode_handshake(
+    message: str | bytes, *, limit: int, values: int = MESSAGE_VALUES, tolerate: Collection[Tolerance] = ()
+) -> Handshake:
     """A link's first message. Raises ``HandshakeRefused``, nothing else.
 
     A manifest is not looked into: it refuses nothing (``client_manifest.validate_manifest``).
@@ -113,7 +127,7 @@ def decode_handshake(message: str | bytes, *, limit: int, tolerate: Collection[T
     if size > limit:
         raise HandshakeRefused(f"{size} bytes, of {limit} that are allowed")
     try:
-        root = _root(message)
+        root = _root(message, values)
     except ProtocolProblem as problem:
         raise HandshakeRefused(problem.message) from None
     faults = Faults()

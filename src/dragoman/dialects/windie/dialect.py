@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Container
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from dragoman.hub.providers import Providers
 from dragoman.hub.registry import Registry
 from dragoman.hub.tasks import TaskOwner
 from dragoman.services.artifacts import OwnedArtifacts
-from dragoman.services.installs import Access, Installs
+from dragoman.services.installs import Access, Installs, InstallsUnavailable, InvalidToken, MissingToken
 from dragoman.services.runs import Runs
 from dragoman.services.user_settings import UserSettings
 
@@ -27,7 +28,7 @@ from .routes import make_routes
 from .settings import WindieSettings
 from .users import User
 
-HANDSHAKE_ROOM = 2
+ROOM = 2
 """How many times as long as its limit a message may be before the socket itself refuses it; less is answered."""
 
 
@@ -59,7 +60,7 @@ class WindieDialect:
         search_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.settings = settings
-        self.message_limit = HANDSHAKE_ROOM * settings.handshake_limit
+        self.message_limit = ROOM * settings.handshake_limit
         self.tasks = TaskOwner("windie")
         self.frames: Frames = FrameCache(settings.shared_frames, settings.shared_bytes)
         self.host = Host(
@@ -84,6 +85,10 @@ class WindieDialect:
     async def open(self, upgrade: Upgrade, wire: Wire) -> WindieLink:
         """Every upgrade is taken: who it is, the handshake says, and a token is looked at after it (spec §2)."""
         shown = upgrade.bearer if upgrade.bearer is not None else upgrade.query.get("token")
+        # What comes right behind a handshake is measured before that was read.
+        with contextlib.suppress(MissingToken, InvalidToken, InstallsUnavailable):
+            await self.host.access.identify(shown)
+            wire.set_message_limit(ROOM * self.settings.message_limit)
         return WindieLink(self, shown, wire)
 
     async def close(self, budget: float) -> None:

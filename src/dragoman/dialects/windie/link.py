@@ -35,6 +35,9 @@ REFUSED = 1008
 
 TIMEOUT_REASON = "receive timeout"
 TOO_MANY = "Too many concurrent requests. Please wait."
+LOGGED = 10
+"""Messages of a link that were none and are logged; further ones would only fill the log."""
+
 FAILED = "An internal error occurred"
 
 
@@ -60,6 +63,7 @@ class WindieLink:
         self._followed: OrderedDict[str, Following] = OrderedDict()
         self._decoding = False
         self._working = 0
+        self._unreadable = 0
         self._over = False
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
@@ -174,7 +178,9 @@ class WindieLink:
         settings = self._settings
 
         def read() -> tuple[Handshake, ClientToolManifest | None]:
-            handshake = decode_handshake(message, limit=settings.handshake_limit, tolerate=settings.tolerate)
+            handshake = decode_handshake(
+                message, limit=settings.handshake_limit, values=settings.message_values, tolerate=settings.tolerate
+            )
             definition = handshake.agent_definition
             if definition is None or definition.tools.client_manifest is None:
                 return handshake, None
@@ -189,7 +195,6 @@ class WindieLink:
         self.caller, self.definition = caller, handshake.agent_definition
         self._user = self._dialect.user(caller)
         self._commands = Commands(self, self._user, self._dialect.host)
-        self._wire.set_message_limit(2 * self._settings.message_limit)
         if manifest is not None:
             self.accepted = manifest.accepted
             self._startup(manifest)
@@ -205,7 +210,7 @@ class WindieLink:
 
     def _decoded(self, message: str | bytes) -> ClientMessage | ProtocolProblem:
         try:
-            return decode(message, limit=self._settings.message_limit)
+            return decode(message, limit=self._settings.message_limit, values=self._settings.message_values)
         except ProtocolProblem as problem:
             return problem
 
@@ -222,7 +227,9 @@ class WindieLink:
         commands = self._commands
         assert commands is not None
         if isinstance(message, ProtocolProblem):
-            log.info("PARSE_VALIDATION_ERROR: %.500s", message.message)
+            self._unreadable += 1
+            level = logging.INFO if self._unreadable <= LOGGED else logging.DEBUG
+            log.log(level, "PARSE_VALIDATION_ERROR: %.300r", message.message)
             self.reply(message.message_id, Error(message=message.message))
         elif commands.is_exempt(message):
             self._dialect.tasks.start(self._run(commands, message), "result")

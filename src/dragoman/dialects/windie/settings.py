@@ -40,6 +40,9 @@ class WindieSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     message_limit: int = 10 * 1024 * 1024
     """Bytes of a message; a longer one is answered with an error. One of more than twice as many ends the link."""
 
+    message_values: int = 100_000
+    """Values of a message or a handshake; one of more is not taken apart."""
+
     handshake_limit: int = 2 * 1024 * 1024
     """Bytes of a handshake."""
 
