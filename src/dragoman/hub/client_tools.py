@@ -12,8 +12,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .artifacts import is_artifact
 from .errors import AlreadyEnded, HubError, InvalidRequest, LimitReached, UnknownCall
-from .events import AnyFact, ClientToolsDeclared, Event, Json, Problem, SessionClosed, ToolCalled, ToolEnded
+from .events import (
+    AnyFact,
+    ArtifactStored,
+    Attachment,
+    ClientToolsDeclared,
+    Event,
+    Json,
+    Problem,
+    SessionClosed,
+    ToolCalled,
+    ToolEnded,
+)
 from .events.nesting import MAX_NESTING, nests_too_deep
 from .events.tools import ToolStatus
 from .log import SessionLog, SessionParts
@@ -25,6 +37,10 @@ from .tool_offers import OfferedTool, RefusedOffer, ToolOffer, sift
 
 if TYPE_CHECKING:
     from .turns import TurnContext
+
+
+UNTYPED = "application/octet-stream"
+"""What bytes are of which nobody said what they are."""
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -109,27 +125,37 @@ class ToolSession(SessionLog):
         problem: Problem | None = None,
         artifacts: tuple[str, ...] = (),
         detail: dict[str, Json] | None = None,
+        stored: Collection[Attachment] = (),
     ) -> Event:
         """Give a call its one result; returns once that is durable. Whatever is refused changes nothing.
 
+        ``stored`` says what the ``artifacts`` are; those that are new here are recorded with it.
         Raises ``UnknownCall`` (also for another link's), ``AlreadyEnded`` (a second result, or a late one),
         ``LimitReached``, ``InvalidRequest``.
         """
-        self.admit(principal, Right.WRITE)
         result = CallResult(
             call=call, status=status, output=output, problem=problem, artifacts=artifacts, detail=detail or {}
         )
+        new = await self._admitted(principal, stored)
         if not self._runs(link, call):
             raise await self._not_open(link, call)
-        return await self._end_all([self._ended(result)])
+        return await self._end_all([self._ended(result)], new)
 
-    async def end_tools(self, principal: Principal, bundle: str, results: Sequence[CallResult], *, link: str) -> Event:
+    async def end_tools(
+        self,
+        principal: Principal,
+        bundle: str,
+        results: Sequence[CallResult],
+        *,
+        link: str,
+        stored: Collection[Attachment] = (),
+    ) -> Event:
         """End a whole bundle in one go, in the order of its steps; a step without a result was not run.
 
-        Returns once that is durable. Raises as ``end_tool``, for the first result that cannot be taken, and then none
-        is; ``InvalidRequest`` for a call of another bundle, or two results of one.
+        ``stored`` is as for ``end_tool``. Returns once that is durable. Raises as ``end_tool``, for the first result
+        that cannot be taken, and then none is; ``InvalidRequest`` for a call of another bundle, or two results of one.
         """
-        self.admit(principal, Right.WRITE)
+        new = await self._admitted(principal, stored)
         for result in results:
             if not self._runs(link, result.call):
                 raise await self._not_open(link, result.call)
@@ -139,7 +165,7 @@ class ToolSession(SessionLog):
         given = {result.call: result for result in results}
         if len(given) < len(results) or not given.keys() <= {step.call for step in steps}:
             raise InvalidRequest(f"results are for the calls of bundle {bundle!r}, one each")
-        return await self._end_all([self._ended(given.get(step.call) or _not_run(step.call)) for step in steps])
+        return await self._end_all([self._ended(given.get(step.call) or _not_run(step.call)) for step in steps], new)
 
     # For agents
 
@@ -192,6 +218,19 @@ class ToolSession(SessionLog):
         finally:
             for call in waiting:
                 self._results.pop(call, None)
+
+    # For the session
+
+    async def new_artifacts(self, attachments: Collection[Attachment]) -> list[ArtifactStored]:
+        """Those of them that the log does not speak of yet."""
+        named = {it.artifact: it for it in attachments if is_artifact(it.artifact)}
+        return [
+            ArtifactStored(
+                artifact=name, media_type=it.media_type or UNTYPED, size=it.size or 0, sha256=name, name=it.name
+            )
+            for name, it in named.items()
+            if await self.seq_of(f"artifact:{name}") is None
+        ]
 
     # Inside
 
@@ -250,12 +289,23 @@ class ToolSession(SessionLog):
         ours = isinstance(found, ToolCalled) and found.client == link
         return AlreadyEnded(call) if ours else UnknownCall(call)
 
-    async def _end_all(self, ends: list[ToolEnded]) -> Event:
-        """Record them all or none, without a step in between."""
+    async def _admitted(self, principal: Principal, stored: Collection[Attachment]) -> list[ArtifactStored]:
+        """Those of them that the log does not speak of yet, for somebody who may write here."""
+        self.admit(principal, Right.WRITE)
+        if not stored:
+            return []
+        new = await self.new_artifacts(stored)
+        self.admit(principal, Right.WRITE)  # the session may have been closed meanwhile
+        return new
+
+    async def _end_all(self, ends: list[ToolEnded], new: Collection[ArtifactStored]) -> Event:
+        """Record them all or none, without a step in between; before them what is new in the artifact store."""
         if sum(map(json_size, ends)) > self.limits.tool_result_bytes:
             raise LimitReached(f"a result is longer than {self.limits.tool_result_bytes} bytes (tool_result_bytes)")
-        if len(ends) > 1 and any(map(nests_too_deep, ends)):  # a single one is refused by ``record``
+        if (new or len(ends) > 1) and any(map(nests_too_deep, ends)):  # a single one is refused by ``record``
             raise InvalidRequest(f"a result nests over {MAX_NESTING} levels deep")
+        for fact in new:
+            self.record(fact)
         last = self.record(ends[0])
         for end in ends[1:]:
             last = self.record(end, settling=True)  # a journal that took the first takes the rest

@@ -26,7 +26,6 @@ from .errors import (
 )
 from .events import (
     AnyFact,
-    ArtifactStored,
     Attachment,
     CancelRequested,
     Event,
@@ -47,9 +46,6 @@ from .sizes import json_size, prompt_size
 from .state import SessionState
 from .turns import Receipt, TurnRunner, dangling_calls
 from .workspace import WorkspaceSession, check_workspace_settings
-
-UNTYPED = "application/octet-stream"
-"""What bytes are of which nobody said what they are."""
 
 log = logging.getLogger("dragoman.session")
 
@@ -141,7 +137,7 @@ class Session(ToolSession, DecidingSession, WorkspaceSession):
             client=client,
         )
         agent = self.ensure_agent()
-        if stored := await self._new_artifacts(attachments):
+        if stored := await self.new_artifacts(attachments):
             self.admit(principal, Right.WRITE)
         key = key_of(prompt)
         if key is not None:
@@ -293,17 +289,6 @@ class Session(ToolSession, DecidingSession, WorkspaceSession):
         return self._agent
 
     # Inside
-
-    async def _new_artifacts(self, attachments: Collection[Attachment]) -> list[ArtifactStored]:
-        """Those of them that the log does not speak of yet."""
-        named = {it.artifact: it for it in attachments if is_artifact(it.artifact)}
-        return [
-            ArtifactStored(
-                artifact=name, media_type=it.media_type or UNTYPED, size=it.size or 0, sha256=name, name=it.name
-            )
-            for name, it in named.items()
-            if await self.seq_of(f"artifact:{name}") is None
-        ]
 
     def _check_live(self) -> None:
         if not self.live and self._live_count() >= self.limits.live_sessions:

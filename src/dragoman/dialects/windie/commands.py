@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
+
+from dragoman.hub.errors import HubError
 
 from . import client_messages as client
 from .host import Host
+from .link_tools import LinkTools
+from .queries import log_refusal, query
+from .stopping import stop_query
+from .tool_results import tool_bundle_result, tool_result
 
 if TYPE_CHECKING:
     from .link import WindieLink
@@ -22,6 +29,7 @@ class Commands:
         self._link = link
         self._user = user
         self._host = host
+        self._tools = LinkTools(link)
 
     @staticmethod
     def is_exempt(message: client.ClientMessage) -> bool:
@@ -30,6 +38,37 @@ class Commands:
 
     async def handle(self, message: client.ClientMessage) -> None:
         """Do what it says. Raises ``HubError``."""
+        await _HANDLERS[type(message.payload)](self, message)
 
     def lost(self) -> None:
         """The link is gone: so are its tools, and the queries that have not begun."""
+        for place in self._user.lanes.waiting():
+            if place.link is self._link:
+                place.give_up()
+        self._tools.retract()
+
+    # By type
+
+    async def _query(self, message: client.ClientMessage) -> None:
+        try:
+            await query(self._link, self._user, self._host, message, self._tools)
+        except HubError as problem:
+            log_refusal(message, problem)
+            raise
+
+    async def _stop_query(self, message: client.ClientMessage) -> None:
+        await stop_query(self._link, self._user, self._host, message)
+
+    async def _tool_result(self, message: client.ClientMessage) -> None:
+        await tool_result(self._link, self._user, self._host, message)
+
+    async def _tool_bundle_result(self, message: client.ClientMessage) -> None:
+        await tool_bundle_result(self._link, self._user, self._host, message)
+
+
+_HANDLERS: dict[type[client.Payload], Callable[[Commands, client.ClientMessage], Awaitable[None]]] = {
+    client.Query: Commands._query,
+    client.StopQuery: Commands._stop_query,
+    client.ToolResult: Commands._tool_result,
+    client.ToolBundleResult: Commands._tool_bundle_result,
+}

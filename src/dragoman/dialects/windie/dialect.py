@@ -21,6 +21,7 @@ from dragoman.services.user_settings import UserSettings
 
 from .callers import Caller
 from .conversations import Conversations
+from .denials import Denials
 from .following import Frames
 from .host import Host
 from .link import WindieLink
@@ -81,6 +82,7 @@ class WindieDialect:
         )
         self.http: ASGIApp = make_routes(self.host)
         self._users: dict[Caller, User] = {}
+        self._denials = Denials(registry, self.tasks, settings.decision_seconds)
 
     async def open(self, upgrade: Upgrade, wire: Wire) -> WindieLink:
         """Every upgrade is taken: who it is, the handshake says, and a token is looked at after it (spec §2)."""
@@ -92,6 +94,7 @@ class WindieDialect:
         return WindieLink(self, shown, wire)
 
     async def close(self, budget: float) -> None:
+        self._denials.close()
         await self.tasks.close(budget)
 
     # For links

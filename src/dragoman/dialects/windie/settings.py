@@ -65,6 +65,9 @@ class WindieSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     linger_seconds: float = 0.0
     """That a user's turns go on after their last link is gone."""
 
+    screenshots: int = 20
+    """Screenshots of one query; one with more is refused."""
+
     followed: int = 64
     """Conversations that one link follows at once; of more, those at rest are let go."""
 

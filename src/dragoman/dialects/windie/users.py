@@ -16,7 +16,7 @@ from dragoman.hub.tasks import TaskOwner
 from .callers import Caller
 from .conversations import DIALECT
 from .host import Host
-from .queries import Lanes
+from .lanes import Lanes
 
 if TYPE_CHECKING:
     from .link import WindieLink
