@@ -15,15 +15,24 @@ from dragoman.agents.native.delegates.transcript import with_transcript
 from dragoman.agents.native.delegates.turn import given_text
 from dragoman.agents.native.factory import NativeFactory
 from dragoman.agents.native.pictures import refuses_pictures
-from dragoman.agents.native.providers.conversation import Image, Message, ModelRequest, Picture, UserMessage
+from dragoman.agents.native.providers.conversation import (
+    Image,
+    Message,
+    ModelRequest,
+    Picture,
+    ToolMessage,
+    UserMessage,
+)
 from dragoman.agents.native.providers.port import ProviderFailed, StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
 from dragoman.agents.native.settings import ContextLimits, NativeSettings, TurnLimits
 from dragoman.agents.native.tokens import count_messages, most_in_messages
-from dragoman.hub.errors import Unsupported
-from dragoman.hub.events import Attachment, LogWritten, PromptSubmitted
+from dragoman.hub.errors import InvalidRequest, LimitReached, Unsupported
+from dragoman.hub.events import ArtifactStored, Attachment, Json, LogWritten, PromptSubmitted, ToolEnded
+from dragoman.hub.events.nesting import MAX_NESTING
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
+from dragoman.hub.tool_offers import ToolOffer
 from dragoman.services.artifacts import ArtifactSettings, ArtifactStore
 from tests.agents.native.native_rig import Recording
 from tests.hub.rig import InMemory, OnDisk, proven, until
@@ -283,3 +292,82 @@ async def test_a_session_is_shown_pictures_unless_a_program_runs_its_turns(
         NativeHub(InMemory(), tmp_path, factories=[NativeFactory(models, QUICK)], artifacts=store)
     ) as hub:
         assert await (await hub.create("native")).shows_pictures() is shows
+
+
+# Results of tools
+
+
+async def called_with_a_picture(hub: NativeHub, session: Session, *pictures: bytes, times: int = 1) -> None:
+    """A turn in which a client's tool gives these pictures."""
+    offer = ToolOffer(name="look", description="Looks.")
+    await session.declare_tools(LOCAL, "link", [offer])
+    await hub.submit(session, script(*["call look {}"] * times, "say done"))
+    for _ in range(times):
+        (call,) = await until(lambda: list(session.shown.calls.values()), "the call")
+        kept = await attached(session, *pictures, name="shot")
+        await session.end_tool(
+            LOCAL, call.call, link="link", output="seen", artifacts=tuple(it.artifact for it in kept), stored=kept
+        )
+        await until(lambda was=call.call: was not in session.shown.calls, "its end")
+    await settled(session)
+
+
+def result_of(messages: tuple[Message, ...]) -> ToolMessage:
+    return next(message for message in reversed(messages) if isinstance(message, ToolMessage))
+
+
+async def test_the_model_is_shown_what_a_tool_gave(hub: NativeHub, model: Recording) -> None:
+    session = await hub.session(enabled_tools=[])
+    await called_with_a_picture(hub, session, PNG, GIF)
+    given = result_of(model.last)
+    assert given.text == "seen"
+    assert [(image.media_type, image.data, image.name) for image in given.images] == [
+        ("image/png", PNG, "shot-1"),
+        ("image/gif", GIF, "shot-2"),
+    ]
+    assert not given.pictures, "no adapter is given where a picture lies"
+
+
+async def test_the_log_says_once_what_a_result_s_pictures_are(hub: NativeHub) -> None:
+    session = await hub.session(enabled_tools=[])
+    await called_with_a_picture(hub, session, PNG, times=2)
+    facts = await hub.facts(session)
+    (stored,) = of(facts, ArtifactStored)
+    first, second = of(facts, ToolEnded)
+    assert first.artifacts == second.artifacts == (stored.artifact,)
+    assert facts.index(stored) < facts.index(first)
+
+
+async def test_a_result_s_picture_is_shown_where_it_is_newest(hub: NativeHub, model: Recording) -> None:
+    session = await hub.session(enabled_tools=[])
+    await called_with_a_picture(hub, session, PNG, times=2)
+    results = [message for message in model.last if isinstance(message, ToolMessage)]
+    assert [len(message.images) for message in results] == [0, 1]
+    assert "is not shown again" in results[0].text
+
+
+async def test_a_result_whose_picture_nobody_described_is_a_text(hub: NativeHub, model: Recording) -> None:
+    session = await hub.session(enabled_tools=[])
+    await session.declare_tools(LOCAL, "link", [ToolOffer(name="look", description="Looks.")])
+    await hub.submit(session, script("call look {}", "say done"))
+    (call,) = await until(lambda: list(session.shown.calls.values()), "the call")
+    await session.end_tool(LOCAL, call.call, link="link", output="seen", artifacts=("0" * 64,))
+    await settled(session)
+    assert result_of(model.last) == ToolMessage(call.call, "look", "seen")
+
+
+async def test_a_refused_result_records_no_picture(hub: NativeHub) -> None:
+    session = await hub.session(enabled_tools=[])
+    await session.declare_tools(LOCAL, "link", [ToolOffer(name="look", description="Looks.")])
+    await hub.submit(session, script("call look {}", "say done"))
+    (call,) = await until(lambda: list(session.shown.calls.values()), "the call")
+    kept = await attached(session, PNG)
+    deep: Json = []
+    for _ in range(MAX_NESTING + 1):
+        deep = [deep]
+    for output in (deep, "x" * (hub.limits.tool_result_bytes + 1)):
+        with pytest.raises((InvalidRequest, LimitReached)):
+            await session.end_tool(LOCAL, call.call, link="link", output=output, stored=kept)
+    assert not of(await hub.facts(session), ArtifactStored)
+    await session.end_tool(LOCAL, call.call, link="link")
+    await settled(session)

@@ -136,7 +136,7 @@ def _lines(message: Message) -> list[str]:
         text = message.text
         if len(text) > LONGEST_RESULT:
             text = f"{text[:LONGEST_RESULT]}… [{len(message.text) - LONGEST_RESULT} more characters]"
-        return [f"RESULT of {message.tool}: {text}"]
+        return [f"RESULT of {message.tool}: {with_named_pictures(message, text)}"]
     return _answer_lines(message)
 
 

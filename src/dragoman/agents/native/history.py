@@ -14,6 +14,7 @@ import msgspec
 
 from dragoman.hub.artifacts import is_artifact
 from dragoman.hub.events import (
+    ArtifactStored,
     Compacted,
     ContextReported,
     Event,
@@ -111,6 +112,8 @@ class Conversation:
         self._compacting = 0
         self._asked: str | None = None
         self._known: dict[str, Known] = {}
+        self._stored: dict[str, Picture] = {}
+        """All pictures that ever came."""
 
     def take(self, events: Iterable[Event]) -> None:
         """Fold events in."""
@@ -190,9 +193,16 @@ class Conversation:
     def _ended(self, fact: ToolEnded) -> None:
         answer = self._open_calls.pop(fact.call, None)
         if answer is not None:
+            pictures = tuple(it for name in fact.artifacts if (it := self._stored.get(name)) is not None)
             answer.results[fact.call] = ToolMessage(
-                fact.call, speakable(fact.tool), result_text(fact), fact.status != "ok"
+                fact.call, speakable(fact.tool), result_text(fact), fact.status != "ok", pictures=pictures
             )
+
+    def _kept(self, fact: ArtifactStored) -> None:
+        """What a result names, it does not describe."""
+        if fact.media_type.startswith("image/"):
+            name = fact.name or "without a name"
+            self._stored[fact.artifact] = Picture(fact.artifact, fact.media_type, name, fact.size)
 
     def _turn_ended(self, fact: TurnEnded) -> None:
         if fact.outcome in ENDINGS:
@@ -319,6 +329,7 @@ _FOLDS: dict[type, Callable[[Conversation, Any], None]] = {
     MessageAdded: Conversation._added,
     ToolCalled: Conversation._called,
     ToolEnded: Conversation._ended,
+    ArtifactStored: Conversation._kept,
     TurnEnded: Conversation._turn_ended,
     Compacted: Conversation._compacted,
     HistoryReset: Conversation._reset,

@@ -1,4 +1,4 @@
-"""Pictures that came with prompts, as a model is shown them.
+"""Pictures that came with prompts and results of tools, as a model is shown them.
 
 The conversation is folded from the log, which names pictures by their artifacts; here they become what they hold, once
 a step. One that cannot be shown is said in words, so that a model knows what it does not see.
@@ -18,7 +18,7 @@ from dragoman.hub.errors import Unsupported
 from dragoman.hub.events import PromptSubmitted
 from dragoman.hub.log import SessionLog
 
-from .providers.conversation import Image, Message, Picture, UserMessage
+from .providers.conversation import AssistantMessage, Image, Message, Picture, ToolMessage, UserMessage
 from .providers.port import ProviderFailed
 from .settings import ContextLimits
 
@@ -49,7 +49,7 @@ class Gallery:
     async def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """The same conversation with its pictures: the newest that the limits hold, and words for all others."""
         self.showing = False
-        if not any(isinstance(message, UserMessage) and message.pictures for message in messages):
+        if not any(map(_pictures, messages)):
             return tuple(messages)
         places = self._placed(messages)
         self._read = {name: found for name, found in self._read.items() if name in places}
@@ -73,12 +73,14 @@ class Gallery:
         pictures = _pictures(message)
         if not pictures:
             return message
-        assert isinstance(message, UserMessage)
+        assert not isinstance(message, AssistantMessage)
         found = [await self._found(picture, places.get(picture.artifact) == at) for picture in pictures]
         images = tuple(each for each in found if isinstance(each, Image))
         self.showing = self.showing or bool(images)
         words = [each for each in found if isinstance(each, str)]
-        return UserMessage(with_words(message.text, words), message.images + images)
+        return msgspec.structs.replace(
+            message, text=with_words(message.text, words), images=message.images + images, pictures=()
+        )
 
     async def _found(self, picture: Picture, shown: bool) -> Image | str:
         """The picture, or what is said in its place."""
@@ -121,10 +123,13 @@ def refuses_pictures(failure: ProviderFailed) -> bool:
     return failure.cause == "invalid_request" or (failure.cause == "failed" and "image" in str(failure).lower())
 
 
-def with_named_pictures(message: UserMessage) -> str:
-    """What a person said, for a text that holds no pictures."""
+def with_named_pictures(message: UserMessage | ToolMessage, text: str | None = None) -> str:
+    """What a person said or a tool gave, for a text that holds no pictures. ``text`` stands for the message's own."""
     named = [*(it.name for it in message.images), *(it.name for it in message.pictures)]
-    return with_words(message.text, [f"The picture {name or 'without a name'} was shown here." for name in named])
+    return with_words(
+        message.text if text is None else text,
+        [f"The picture {name or 'without a name'} was shown here." for name in named],
+    )
 
 
 def with_words(text: str, words: Iterable[str]) -> str:
@@ -138,4 +143,4 @@ def _encoded(data: bytes) -> str:
 
 
 def _pictures(message: Message) -> tuple[Picture, ...]:
-    return message.pictures if isinstance(message, UserMessage) else ()
+    return () if isinstance(message, AssistantMessage) else message.pictures

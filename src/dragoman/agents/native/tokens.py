@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dragoman.hub.events import Json
 
 from .history import as_text
-from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage, ToolSpec, UserMessage
+from .providers.conversation import AssistantMessage, Call, Message, ModelRequest, ToolMessage, ToolSpec
 
 ENCODING = "o200k_base"
 """The encoding that is counted in. Other models' differ by up to a quarter: a count is an estimate all the same."""
@@ -67,9 +67,7 @@ def _in_messages(messages: Iterable[Message], counted: _Count) -> int:
 
 
 def _images(message: Message) -> int:
-    if isinstance(message, UserMessage):
-        return len(message.images) + len(message.pictures)
-    return len(message.images) if isinstance(message, ToolMessage) else 0
+    return 0 if isinstance(message, AssistantMessage) else len(message.images) + len(message.pictures)
 
 
 def _in_tools(tools: Iterable[ToolSpec]) -> list[str]:

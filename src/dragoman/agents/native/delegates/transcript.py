@@ -41,7 +41,7 @@ def _told(message: Message) -> str:
         return f"User: {with_named_pictures(message)}"
     if isinstance(message, ToolMessage):
         failed = " failed" if message.failed else ""
-        return f"Result of {message.tool}{failed}: {_cut(message.text)}"
+        return f"Result of {message.tool}{failed}: {with_named_pictures(message, _cut(message.text))}"
     parts = [_part(part) for part in message.parts if isinstance(part, Text | Call)]
     return "\n".join(parts)
 

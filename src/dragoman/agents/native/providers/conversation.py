@@ -79,13 +79,14 @@ class AssistantMessage(msgspec.Struct, frozen=True, tag="assistant"):
 
 
 class ToolMessage(msgspec.Struct, frozen=True, tag="tool"):
-    """The one result of a call, as text for the model."""
+    """The one result of a call, as text for the model, and pictures as in ``UserMessage``."""
 
     call: str
     tool: str
     text: str
     failed: bool = False
     images: tuple[Image, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
