@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from starlette.types import Receive
 
@@ -34,3 +35,22 @@ async def read_body(receive: Receive) -> bytes:
                 return pieces[0] if len(pieces) == 1 else b"".join(pieces)
             size += len(pieces[-1])
             deadline.reschedule(begun + min(FIRST_SECONDS + size / SLOWEST, BODY_SECONDS))
+
+
+async def body_pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The same, piece by piece as it comes; none of them is empty. Raises as ``read_body``.
+
+    What whoever takes the pieces does meanwhile is not the sender's fault: only waiting for the next one counts.
+    """
+    loop, waited, size, goes_on = asyncio.get_running_loop(), 0.0, 0, True
+    while goes_on:
+        begun = loop.time()
+        async with asyncio.timeout(min(FIRST_SECONDS + size / SLOWEST, BODY_SECONDS) - waited):
+            message = await receive()
+        waited += loop.time() - begun
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        piece, goes_on = message.get("body", b""), message.get("more_body", False)
+        size += len(piece)
+        if piece:
+            yield piece

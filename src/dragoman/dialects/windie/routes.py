@@ -6,8 +6,10 @@ method, the route's own guards, the query, the body. So nobody's body is read wh
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 from starlette.requests import Request
@@ -16,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.dialects.bodies import ClientGone
 
-from . import install_routes
+from . import artifact_routes, install_routes
 from .callers import caller_of
 from .host import Host
 from .http_auth import Denied, authorise
@@ -24,8 +26,13 @@ from .http_reading import read_json, read_query
 from .http_refusals import refused
 from .route import UNCACHED, Call, Problem, Route
 
-ROUTES: tuple[Route, ...] = (*install_routes.ROUTES,)
+ROUTES: tuple[Route, ...] = (*install_routes.ROUTES, *artifact_routes.ROUTES)
 """Every route, below the dialect's root."""
+
+PLACE_SECONDS = 60.0
+"""That an upload waits for others to end (``uploads`` of them are taken at once)."""
+
+TOO_MANY = "Too many artifacts are uploaded at once"
 
 _NAMED = re.compile(r"\{(\w+)\}")
 
@@ -70,10 +77,10 @@ class Table:
 
 def make_routes(host: Host, routes: Sequence[Route] = ROUTES) -> ASGIApp:
     """The HTTP application below the dialect's root."""
-    table = Table(routes)
+    application = _Application(host, routes)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await _answered(host, table, Request(scope, receive))
+        response = await application.answered(Request(scope, receive))
         try:
             await response(scope, receive, send)
         except ClientGone:
@@ -82,28 +89,53 @@ def make_routes(host: Host, routes: Sequence[Route] = ROUTES) -> ASGIApp:
     return serve
 
 
-async def _answered(host: Host, table: Table, request: Request) -> Response:
-    """The answer, or the error in its stead."""
-    try:
-        return await _answer(host, table, request)
-    except Exception as problem:  # noqa: BLE001  every one has its answer; what nobody foresaw is logged there
-        return refused(problem)
+class _Application:
+    """The routes, and the places of those that read bodies piece by piece."""
+
+    def __init__(self, host: Host, routes: Sequence[Route]) -> None:
+        self._host = host
+        self._table = Table(routes)
+        self._places = asyncio.Semaphore(host.settings.uploads)
+
+    async def answered(self, request: Request) -> Response:
+        """The answer, or the error in its stead."""
+        try:
+            return await self._answer(request)
+        except Exception as problem:  # noqa: BLE001  every one has its answer; what nobody foresaw is logged there
+            return refused(problem)
+
+    async def _answer(self, request: Request) -> Response:
+        host, path = self._host, request.scope["path"]
+        install = await authorise(host.access, request.scope["headers"], path)
+        if isinstance(install, Denied):
+            more = {"www-authenticate": "Bearer"} if install.status == 401 else {}
+            return Response(install.body, install.status, {**UNCACHED, **more}, "application/json")
+        route, request.scope["path_params"] = self._table.find(request.method, path)
+        for guard in route.guards:
+            guard(host, request)
+        query = read_query(request, route.query) if route.query is not None else None
+        caller = caller_of(install)
+        if route.streams:
+            async with self._place():
+                return _as_response(await route.handler(Call(host, request, caller, query, None)))
+        body = await read_json(request, route.body, host.settings) if route.body is not None else None
+        return _as_response(await route.handler(Call(host, request, caller, query, body)))
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """One of the places; nobody waits for it for ever. Raises ``Problem`` (503)."""
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Problem(503, TOO_MANY, headers={"retry-after": "30"}) from None
+        try:
+            yield
+        finally:
+            self._places.release()
 
 
-async def _answer(host: Host, table: Table, request: Request) -> Response:
-    path = request.scope["path"]
-    install = await authorise(host.access, request.scope["headers"], path)
-    if isinstance(install, Denied):
-        more = {"www-authenticate": "Bearer"} if install.status == 401 else {}
-        return Response(install.body, install.status, {**UNCACHED, **more}, "application/json")
-    route, request.scope["path_params"] = table.find(request.method, path)
-    for guard in route.guards:
-        guard(host, request)
-    query = read_query(request, route.query) if route.query is not None else None
-    body = None
-    if route.body is not None and not route.streams:
-        body = await read_json(request, route.body, host.settings)
-    answer = await route.handler(Call(host, request, caller_of(install), query, body))
+def _as_response(answer: msgspec.Struct | Response) -> Response:
     if isinstance(answer, Response):
         return answer
     return Response(msgspec.json.encode(answer), 200, UNCACHED, "application/json")

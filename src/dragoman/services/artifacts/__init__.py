@@ -2,7 +2,19 @@
 
 from .owned import OwnedArtifacts
 from .owned_table import Owned
+from .refused import NoRoom, OverQuota, TooLarge, UnknownType, UnsafeId
 from .settings import ArtifactSettings, OwnedArtifactSettings
 from .store import ArtifactStore
 
-__all__ = ["ArtifactSettings", "ArtifactStore", "Owned", "OwnedArtifactSettings", "OwnedArtifacts"]
+__all__ = [
+    "ArtifactSettings",
+    "ArtifactStore",
+    "NoRoom",
+    "OverQuota",
+    "Owned",
+    "OwnedArtifactSettings",
+    "OwnedArtifacts",
+    "TooLarge",
+    "UnknownType",
+    "UnsafeId",
+]

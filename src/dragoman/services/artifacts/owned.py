@@ -57,6 +57,11 @@ class OwnedArtifacts:
         self._incoming: set[Incoming] = set()
         self._closed = False
 
+    @property
+    def size(self) -> int:
+        """Bytes that one artifact may have."""
+        return self._settings.size
+
     async def start(self) -> None:
         """Remove what a lost server left unfinished. Without it, the first call does. Raises ``ArtifactProblem``."""
         await self._work(self._opened)
