@@ -83,23 +83,9 @@ def build_parser() -> Parser:
     )
     send.add_argument("--no-enter", action="store_true", help="terminal: do not press enter after the text")
 
-    providers = commands.add_parser(
-        "providers", help="list the model providers, and keep their keys", allow_abbrev=False
+    _providers(
+        commands.add_parser("providers", help="list the model providers, and keep their keys", allow_abbrev=False)
     )
-    _reaching(providers)
-    providers.add_argument(
-        "action",
-        nargs="?",
-        choices=("list", "key", "sign-in", "forget"),
-        default="list",
-        help="list them (the default); keep the key of one, read from a prompt or standard input; sign in to one by "
-        "its own program; forget a key or a sign-in",
-    )
-    providers.add_argument("name", nargs="?", metavar="NAME", help="a provider, or brave or exa for web search")
-    providers.add_argument("more", nargs="*", help=argparse.SUPPRESS)  # taken, so that no error repeats a key
-    providers.add_argument("--verify", action="store_true", help="ask each one whether it takes its key")
-    providers.add_argument("--json", action="store_true", help="print one JSON object per provider")
-
     _checkpoints(
         commands.add_parser(
             "checkpoints", help="images of a session's folder: take one, go back to one", allow_abbrev=False
@@ -108,6 +94,8 @@ def build_parser() -> Parser:
     _skills(commands.add_parser("skills", help="list the skills of a folder, and switch them", allow_abbrev=False))
     _hooks(commands.add_parser("hooks", help="have agents that you start elsewhere seen here", allow_abbrev=False))
     _talking(commands.add_parser("chat", help="talk with an agent, in this terminal or by lines", allow_abbrev=False))
+
+    _working(commands.add_parser("worker", help="do the runs that are queued in a workspace", allow_abbrev=False))
 
     keys = commands.add_parser("keys", help="show the address of this server's own key", allow_abbrev=False)
     keys.add_argument("--config", metavar="FILE", help="settings file (TOML)")
@@ -156,6 +144,22 @@ def _listening(parser: Parser, *, port: Sequence[str] = ("--port",), as_json: Se
 def _reaching(parser: Parser) -> None:
     parser.add_argument("--url", help="the server (DRAGOMAN_URL, else the one that runs here)")
     parser.add_argument("--token", help="its token (DRAGOMAN_TOKEN)")
+
+
+def _providers(parser: Parser) -> None:
+    _reaching(parser)
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "key", "sign-in", "forget"),
+        default="list",
+        help="list them (the default); keep the key of one, read from a prompt or standard input; sign in to one by "
+        "its own program; forget a key or a sign-in",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a provider, or brave or exa for web search")
+    parser.add_argument("more", nargs="*", help=argparse.SUPPRESS)  # taken, so that no error repeats a key
+    parser.add_argument("--verify", action="store_true", help="ask each one whether it takes its key")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per provider")
 
 
 def _checkpoints(parser: Parser) -> None:
@@ -213,6 +217,21 @@ def _talking(parser: Parser) -> None:
     parser.add_argument("--model", metavar="NAME", help="which model answers")
     parser.add_argument("--mode", choices=("ask", "accept_edits", "plan", "all"), help="what runs unasked")
     parser.add_argument("--print", metavar="PROMPT", help="one turn, its answer on stdout; - reads standard input")
+
+
+def _working(parser: Parser) -> None:
+    parser.add_argument("--server", metavar="URL", help="root of WindieOS's protocol (BACKEND_HTTP_URL, else ours)")
+    parser.add_argument("--runs-key", metavar="KEY", help="key of its runs (better: AGENT_RUNS_API_KEY)")
+    parser.add_argument("--workspace", metavar="NAME", help="whose runs (AGENT_VM_WORKSPACE_ID)")
+    parser.add_argument(
+        "--worker-id", metavar="NAME", help="name of this worker, the same at each start (one of its own, once)"
+    )
+    parser.add_argument("--vm-id", metavar="NAME", help="name of this machine (its host name)")
+    parser.add_argument("--user", metavar="NAME", help="whose agents do the runs (worker)")
+    parser.add_argument("--install-token", metavar="TOKEN", help="an install's token (better: AGENT_INSTALL_TOKEN)")
+    parser.add_argument("--folder", metavar="DIR", help="folder in which agents are to work, on the server")
+    parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="between two heartbeats (2)")
+    parser.add_argument("--once", action="store_true", help="end when one run is over; exit code 1 if it failed")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

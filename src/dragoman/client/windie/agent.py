@@ -101,10 +101,12 @@ class Agent(FramedClient[Request, None]):
         workspace_path: str | None = None,
         system_state_internal: Message | None = None,
         query_context: Message | None = None,
+        message_id: str | None = None,
     ) -> str:
         """Begin a turn and return its id, the query's. ``turn`` has what comes of it. Raises what ended the connection.
 
-        Waits for nothing: while there is no connection the query waits for the next one.
+        Waits for nothing: while there is no connection the query waits for the next one. ``message_id`` is for whoever
+        has told others of the turn before it begins; it must be new.
         """
         payload = {
             "text": text,
@@ -116,7 +118,7 @@ class Agent(FramedClient[Request, None]):
             "system_state_internal": system_state_internal,
             "query_context": query_context,
         }
-        query = requests.request("query", payload)
+        query = requests.request("query", payload, message_id=message_id)
         turn = Turn(query.id, conversation_ref, self.options.event_backlog)
         self._send(query)
         self._turns[turn.id] = turn

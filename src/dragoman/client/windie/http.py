@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -27,11 +28,12 @@ class Fetched:
 class WindieHttp:
     """``root`` is what ``/api/...`` is added to. Every call is a connection of its own, of at most ``limit`` seconds.
 
-    ``token`` is the install token; it may be set later.
+    ``token`` is the install token; it may be set later. ``headers`` go with every call.
     """
 
-    def __init__(self, root: str, token: str | None, limit: float) -> None:
+    def __init__(self, root: str, token: str | None, limit: float, headers: Mapping[str, str] | None = None) -> None:
         self.token = token
+        self._headers = dict(headers or {})
         self._root = urlsplit(root)
         self._limit = limit
 
@@ -70,7 +72,7 @@ class WindieHttp:
     ) -> _Answer:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._root.path + path + (f"?{urlencode(given)}" if given else "")
-        headers = {} if content_type is None else {"Content-Type": content_type}
+        headers = self._headers | ({} if content_type is None else {"Content-Type": content_type})
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
         try:

@@ -33,12 +33,18 @@ class Request:
 
 
 def request(
-    kind: str, payload: Message, reply: str | None = None, *, again: bool = False, lasts: bool = True
+    kind: str,
+    payload: Message,
+    reply: str | None = None,
+    *,
+    again: bool = False,
+    lasts: bool = True,
+    message_id: str | None = None,
 ) -> Request:
     """One message. Keys of the payload that are None are left out. Raises ``TypeError`` for what is no JSON."""
     given = {name: value for name, value in payload.items() if value is not None}
     json.dumps(given)
-    return Request({"id": str(uuid.uuid4()), "type": kind, "payload": given}, reply, again, lasts)
+    return Request({"id": message_id or str(uuid.uuid4()), "type": kind, "payload": given}, reply, again, lasts)
 
 
 def result(kind: str, payload: Message) -> Request:

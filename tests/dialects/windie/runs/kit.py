@@ -108,12 +108,12 @@ class Runs:
         return [event["event_type"] for event in await self.log(run)]
 
 
-def server(folder: Path, settings: str = "", **env: str) -> Served:
+def server(folder: Path, settings: str = "", *, port: int = 0, **env: str) -> Served:
     """One with a runs key, not started; ``settings`` is TOML, ``env`` more of its environment."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.toml"
     config.write_text(settings)
-    return Served(folder, "--config", str(config), env={"WINDIE_RUNS_API_KEY": KEY, **env})
+    return Served(folder, "--config", str(config), "--port", str(port), env={"WINDIE_RUNS_API_KEY": KEY, **env})
 
 
 @contextlib.asynccontextmanager
