@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.dialects.bodies import ClientGone
 
-from . import artifact_routes, install_routes, run_routes
+from . import artifact_routes, install_routes, run_routes, sdk_routes
 from .callers import caller_of
 from .host import Host
 from .http_auth import Denied, authorise
@@ -26,7 +26,12 @@ from .http_reading import read_json, read_query
 from .http_refusals import refused
 from .route import UNCACHED, Call, Problem, Route
 
-ROUTES: tuple[Route, ...] = (*install_routes.ROUTES, *artifact_routes.ROUTES, *run_routes.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *install_routes.ROUTES,
+    *artifact_routes.ROUTES,
+    *run_routes.ROUTES,
+    *sdk_routes.ROUTES,
+)
 """Every route, below the dialect's root."""
 
 PLACE_SECONDS = 60.0
