@@ -10,6 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from dragoman.agents.native.providers.directory import ProviderDirectory
+from dragoman.agents.native.providers.keys import KeyStore
+from dragoman.agents.native.settings import NativeSettings
 from dragoman.dialects.base import Upgrade
 from dragoman.dialects.windie.dialect import WindieDialect
 from dragoman.dialects.windie.link import WindieLink
@@ -182,7 +185,9 @@ async def place(folder: Path, settings: WindieSettings | None = None) -> AsyncIt
             artifacts=uploads,
             runs=nothing,
             users=users,
-            providers=nothing,
+            providers=ProviderDirectory(
+                NativeSettings(local_servers=()), KeyStore(folder / "keys.json"), environment={}
+            ),
             previews=nothing,
             folder=work,
         )

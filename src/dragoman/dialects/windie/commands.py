@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from dragoman.hub.errors import HubError
 
 from . import client_messages as client
+from . import preferences
+from .compacting import compact
 from .host import Host
 from .link_tools import LinkTools
 from .queries import log_refusal, query
+from .rehydrating import rehydrate
 from .stopping import stop_query
 from .tool_results import tool_bundle_result, tool_result
 
@@ -59,6 +62,24 @@ class Commands:
     async def _stop_query(self, message: client.ClientMessage) -> None:
         await stop_query(self._link, self._user, self._host, message)
 
+    async def _rehydrate(self, message: client.ClientMessage) -> None:
+        await rehydrate(self._link, self._user, self._host, message)
+
+    async def _compact(self, message: client.ClientMessage) -> None:
+        await compact(self._link, self._user, self._host, message)
+
+    async def _load_settings(self, message: client.ClientMessage) -> None:
+        await preferences.load_settings(self._link, self._host, message)
+
+    async def _update_settings(self, message: client.ClientMessage) -> None:
+        await preferences.update_settings(self._link, self._host, message)
+
+    async def _list_models(self, message: client.ClientMessage) -> None:
+        await preferences.list_models(self._link, self._host, message)
+
+    async def _wakeword_detected(self, message: client.ClientMessage) -> None:
+        await preferences.wakeword_detected(self._link, self._host, message)
+
     async def _tool_result(self, message: client.ClientMessage) -> None:
         await tool_result(self._link, self._user, self._host, message)
 
@@ -69,6 +90,12 @@ class Commands:
 _HANDLERS: dict[type[client.Payload], Callable[[Commands, client.ClientMessage], Awaitable[None]]] = {
     client.Query: Commands._query,
     client.StopQuery: Commands._stop_query,
+    client.RehydrateConversation: Commands._rehydrate,
+    client.CompactHistory: Commands._compact,
+    client.LoadSettings: Commands._load_settings,
+    client.UpdateSettings: Commands._update_settings,
+    client.ListModels: Commands._list_models,
+    client.WakewordDetected: Commands._wakeword_detected,
     client.ToolResult: Commands._tool_result,
     client.ToolBundleResult: Commands._tool_bundle_result,
 }

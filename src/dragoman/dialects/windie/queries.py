@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.hub.errors import InvalidRequest, LimitReached, StorageUnavailable
+from dragoman.hub.errors import InvalidRequest, LimitReached
 from dragoman.hub.events import Attachment, TurnEnded
 from dragoman.hub.permissions import Principal
 from dragoman.hub.session import Session
 from dragoman.hub.turns import Receipt
 from dragoman.services.uploads import Received, discard
-from dragoman.services.user_settings import SettingsUnavailable
 
 from . import screenshots
 from .agent_definition import AgentDefinition, merged
@@ -101,14 +100,10 @@ class _Asking:
 
     async def _wanted(self) -> Wanted:
         asked = self._asked
-        try:
-            preferences = await self._host.users.read(self._caller.user_id)
-        except SettingsUnavailable as problem:
-            raise StorageUnavailable(str(problem)) from problem
         return Wanted(
             definition=self._definition,
             accepted=await self._tools.accepted(self._definition),
-            preferences=preferences,
+            preferences=await self._host.users.read(self._caller.user_id),
             layers=asked.client_prompt_layers or (),
             instructions=tuple(each.content for each in asked.repo_instruction_messages or ()),
         )
