@@ -1,4 +1,8 @@
-"""Which models a user may choose among: ``models-listed``, and the catalog over HTTP (seed: models-listed)."""
+"""Which models a user may choose among: ``models-listed``, and the catalog over HTTP (seed: models-listed).
+
+Programs of the server's machine that answer whole turns are none of them, unless conversations may touch that machine:
+what tools such a program has is not for us to say.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,21 @@ class ModelLists(msgspec.Struct, frozen=True):
         return self.online + self.local + self.vision
 
 
-async def model_lists(providers: Providers) -> ModelLists:
-    """The models of all providers that can be used now: with a key, a sign-in, or a server that runs here.
+def programs(providers: Providers) -> frozenset[str]:
+    """The providers that are programs with tools of their own: those that are signed in to."""
+    methods = providers.auth_methods().items()
+    return frozenset(name for name, ways in methods if any(way.type == "oauth" for way in ways))
+
+
+async def model_lists(providers: Providers, *, programs_too: bool = False) -> ModelLists:
+    """The models of all providers that can be used now: with a key, or a server that runs here; with ``programs_too``
+    those that are signed in to as well.
 
     No key is tried for it. The default model of a provider is the first of its models.
     """
     ready = {status.id for status in await providers.status() if status.ready}
+    if not programs_too:
+        ready -= programs(providers)
     entries = [entry for entry in await providers.catalogue(among=ready) if entry.id in ready] if ready else []
     return ModelLists(
         local=tuple(model for entry in entries if _is_here(entry) for model in _models(entry)),
