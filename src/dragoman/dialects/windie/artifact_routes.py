@@ -23,6 +23,9 @@ from .upload_form import ROOM, UploadForm
 
 ARTIFACTS = "/api/artifacts/"
 
+KINDS = ("application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp")
+"""What an artifact may be; the store tells by its content."""
+
 PIECE = 256 * 1024
 """Bytes that are read at once, and held for one client that fetches."""
 
@@ -182,7 +185,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{ARTIFACTS}{{artifact_id}}",
         summary="Fetch an artifact",
         handler=fetch,
-        media="application/octet-stream",
+        media=", ".join(KINDS),
         refusals={
             206: "The part that was asked for",
             304: "The caller has it already",

@@ -64,7 +64,8 @@ Handler = Callable[[Call], Awaitable[msgspec.Struct | Response]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table. ``answer`` is the JSON of a success, None for something else of type ``media``.
+    """One line of the table. ``answer`` is the JSON of a success, None for something else of type ``media``
+    (of several: parted by ``, ``).
 
     ``query`` is a ``Shape`` of texts as they stand in the address; whole numbers are ``Annotated[int, Whole(...)]`` and
     read from their digits. ``refusals`` are the statuses that it may answer besides, each with what it means; 401 and

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
+from functools import cache
 
 import msgspec
 from starlette.requests import Request
@@ -24,15 +25,29 @@ from .host import Host
 from .http_auth import Denied, authorise
 from .http_reading import read_json, read_query
 from .http_refusals import refused
+from .openapi import document
 from .route import UNCACHED, Call, Problem, Route
 
+
+async def openapi(call: Call) -> Response:  # noqa: ARG001  the document is the same for everyone
+    """This table, for programs."""
+    return Response(_document(), 200, UNCACHED, "application/json")
+
+
 ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/api/openapi.json", summary="This contract", handler=openapi),
     *install_routes.ROUTES,
     *artifact_routes.ROUTES,
     *run_routes.ROUTES,
     *sdk_routes.ROUTES,
 )
 """Every route, below the dialect's root."""
+
+
+@cache
+def _document() -> bytes:
+    return document(ROUTES)
+
 
 PLACE_SECONDS = 60.0
 """That an upload waits for others to end (``uploads`` of them are taken at once)."""
