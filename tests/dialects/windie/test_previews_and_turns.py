@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.agents.native.providers.conversation import ModelRequest, UserMessage
+from dragoman.agents.native.providers.conversation import AssistantMessage, Message, ModelRequest, Text, UserMessage
 from dragoman.agents.native.providers.port import StreamEvent
 from dragoman.agents.native.providers.scripted import Scripted
+from dragoman.dialects.windie.callers import Caller
+from dragoman.hub.events import HistoryMessage
 from dragoman.hub.permissions import LOCAL
 
 from .http_rig import WindieServer, serving_windie
@@ -112,11 +114,12 @@ def flat(payload: dict[str, Any]) -> dict[str, Any]:
 def compare(plan: dict[str, Any], sent: list[ModelRequest], events: list[Any]) -> None:
     (request,) = sent
     assert plan["system_prompt"] == request.system
-    assert plan["provider_tool_schemas"] == [
+    functions = [
         {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.schema}
         for tool in request.tools
     ]
-    assert not request.web_search
+    hosted = [{"type": "web_search", "name": "web_search"}] if request.web_search else []
+    assert plan["provider_tool_schemas"] == functions + hosted
     messages = [(message.text, "user") for message in request.messages if isinstance(message, UserMessage)]
     assert [(each["content"], each["role"]) for each in plan["prompt_messages"]] == messages
     assert plan["transparency_events"] == events
@@ -143,6 +146,41 @@ async def test_a_plan_of_a_query_that_nobody_wrote_out(server: WindieServer, sen
     plan = await planned(server, user_query_raw="is 1 < 2?")
     compare(plan, sent, await asked(server, plan))
     assert "1 &lt; 2?" in plan["prompt_messages"][-1]["content"]
+
+
+async def test_a_plan_for_a_provider_that_searches_by_itself(
+    server: WindieServer, sent: list[ModelRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scripted, "searches", True)
+    plan = await planned(server, user_query_raw="hi")
+    compare(plan, sent, await asked(server, plan))
+    assert plan["provider_tool_schemas"][-1] == {"type": "web_search", "name": "web_search"}
+    capability = (await server.get("/api/sdk/tool-capabilities/web_search")).json
+    assert capability["provider_tool_schema"] == {"type": "web_search", "name": "web_search"}
+    assert capability["capability"]["execution_owner"] == "provider"
+    assert capability["capability"]["available"] is True
+
+
+async def test_a_plan_after_a_history_is_what_a_turn_after_it_is(
+    server: WindieServer, sent: list[ModelRequest]
+) -> None:
+    history = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+    plan = await planned(server, messages=[*history, {"role": "user", "content": CONTENT}])
+    caller = Caller("tester")
+    session = await server.host.conversations.open(caller, "conv", {}, None)
+    messages = [HistoryMessage(each["role"], each["content"]) for each in history]
+    await session.merge_history(caller.for_session(session.id), messages, replace=True, via="windie")
+    await asked(server, plan, content=CONTENT)
+    (request,) = sent
+    assert plan["system_prompt"] == request.system
+    given = [said(message) for message in request.messages]
+    assert [each["content"] for each in plan["prompt_messages"]] == given == ["one", "two", CONTENT]
+
+
+def said(message: Message) -> str:
+    if isinstance(message, AssistantMessage):
+        return "".join(part.text for part in message.parts if isinstance(part, Text))
+    return message.text
 
 
 async def test_a_plan_in_a_workspace_of_the_server(server: WindieServer, sent: list[ModelRequest]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.agents.native.preview import NativePreviews
+from dragoman.hub.errors import Unsupported
 from dragoman.hub.permissions import LOCAL
 
 from .http_rig import WindieServer, serving_windie
@@ -348,6 +350,44 @@ async def test_calls_of_any_shape_hurt_nobody(open_server: WindieServer, calls: 
     messages = [user("one"), {"role": "assistant", "content": None, "tool_calls": calls}, user("two")]
     shown = await told(open_server, PREVIEW, {"messages": messages})
     assert shown["prompt_messages"][-1]["content"].endswith("two")
+
+
+async def test_a_program_that_runs_turns_by_itself_is_not_shown(
+    open_server: WindieServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def runs_turns(self: object, wanted: object) -> None:
+        raise Unsupported("a program runs turns by itself")
+
+    monkeypatch.setattr(NativePreviews, "preview", runs_turns)
+    for path in (SCHEMAS, PROMPT, f"{CAPABILITY}/bash"):
+        assert (await open_server.get(path)).refused == (503, "a program runs turns by itself")
+    assert (await open_server.post(PLAN, {})).refused == (503, "a program runs turns by itself")
+    assert (await open_server.get(MODELS)).status == 200
+
+
+@pytest.mark.parametrize("depth", [100, 400, 800, 2000, 100_000])
+@pytest.mark.parametrize("place", ["metadata", "manifest", "content", "arguments"])
+async def test_what_is_nested_too_deeply_fails_nothing(open_server: WindieServer, place: str, depth: int) -> None:
+    nested = '{"a":' * depth + "1" + "}" * depth
+    body = {
+        "metadata": '{"agent_definition":{"metadata":%s}}',
+        "manifest": '{"agent_definition":{"tools":{"client_manifest":%s}}}',
+        "content": '{"messages":[{"role":"user","content":[{"text":%s}]}]}',
+        "arguments": '{"messages":[{"role":"assistant","tool_calls":[{"id":"c","name":"n","arguments":%s}]}]}',
+    }[place] % nested
+    for path in POSTS:
+        reply = await open_server.post(path, body.encode())
+        assert reply.status in (200, 422), reply
+
+
+async def test_a_hostile_conversation_is_read_in_no_time(open_server: WindieServer) -> None:
+    opened = "<user_query>" * 50_000
+    answer = await told(open_server, PLAN, {"messages": [user(opened)]})
+    assert answer["query_message"]["payload"]["text"] == opened
+    status, detail = (await open_server.post(PLAN, {"messages": [user("x")] * 1001})).refused
+    assert (status, detail[0]["loc"]) == (422, ["body", "messages"])
+    answer = await told(open_server, PREVIEW, {"messages": [user("x")] * 1000})
+    assert len(answer["prompt_messages"]) == 1
 
 
 async def test_nothing_is_made_of_any_of_it(open_server: WindieServer) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,13 +20,16 @@ from dragoman.hub.previews import Previewed, PreviewWanted
 from .agent_definition import AgentDefinition
 from .client_manifest import AcceptedTool, validate_manifest
 from .client_messages import Query, UserId, content_of
-from .fields import Open, Shape, Text
+from .fields import Fault, Open, Shape, Text
 from .host import Host
 from .messages import UserMessageFull
 from .turn_settings import Wanted, turn_settings
 from .user_message import user_message_full
 
-_QUERY = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
+_OPENED, _CLOSED = "<user_query>", "</user_query>"
+
+MOST_MESSAGES = 1000
+"""Of a conversation that is shown. A model may be given more: this is for whoever looks."""
 
 InteractionMode = Literal["chat", "agent"]
 
@@ -56,6 +58,10 @@ class PreviewRequest(Shape, frozen=True, kw_only=True):
     messages: tuple[PreviewMessage, ...] = ()
     agent_definition: AgentDefinition | None = None
     """*"""
+
+    def faults(self) -> Iterator[Fault]:
+        if len(self.messages) > MOST_MESSAGES:
+            yield Fault("messages", f"must have at most {MOST_MESSAGES} entries")
 
 
 class PlanRequest(PreviewRequest, frozen=True, kw_only=True):
@@ -169,8 +175,9 @@ def _last_said(messages: Sequence[HistoryMessage]) -> str:
 
 def _query_in(content: str) -> str:
     """What the person wrote, escaped as clients escape it where it stands in a section."""
-    found = _QUERY.findall(content)
-    return html.unescape(found[-1]) if found else content
+    end = content.rfind(_CLOSED)
+    begin = content.rfind(_OPENED, 0, end) if end >= 0 else -1
+    return html.unescape(content[begin + len(_OPENED) : end]) if begin >= 0 else content
 
 
 def _history_message(message: PreviewMessage) -> HistoryMessage:
