@@ -6,127 +6,27 @@ How often the model was asked is how often a run was done.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from tests.agents.native.model_server.script import Answer, Gate, Say, pieces_of, say
-from tests.agents.native.model_server.server import ModelServer, serving
-from tests.dialects.windie.runs.kit import KEY, Runs, server
+from tests.agents.native.model_server.script import Answer, Say, pieces_of, say
+from tests.dialects.windie.runs.kit import KEY
 from tests.faults.process import eventually
 
-LIMIT = 20.0
-RUNS = "[runs]\nmax_active_per_workspace = 10\nagain_seconds = 0.2\nrestart_grace_seconds = 0\n"
-
-
-class WorkerProcess:
-    """One worker; what it says goes to files of ``folder``."""
-
-    def __init__(self, folder: Path, *flags: str, server: str, key: str = KEY) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.out = folder / "worker.out"
-        self.log = folder / "worker.log"
-        line = [sys.executable, "-m", "dragoman", "worker", "--workspace", "ws", "--interval", "0.1", *flags]
-        env = {**os.environ, "BACKEND_HTTP_URL": server, "AGENT_RUNS_API_KEY": key, "DRAGOMAN_DATA": str(folder)}
-        with self.out.open("ab") as out, self.log.open("ab") as log:
-            self.process = subprocess.Popen(line, stdout=out, stderr=log, env=env)
-
-    def said(self) -> list[str]:
-        return self.out.read_text().splitlines()
-
-    async def says(self, line: str) -> None:
-        await eventually(lambda: line in self.said(), f"{line!r}: {self.said()}\n{self.log.read_text()}")
-
-    async def ended(self) -> int:
-        code = await asyncio.to_thread(self.process.wait, LIMIT)
-        assert "Traceback" not in self.log.read_text(), self.log.read_text()
-        return code
-
-    async def end(self, number: int) -> int:
-        self.process.send_signal(number)
-        return await self.ended()
-
-
-class Stage:
-    """A server, its model, and the workers of a test."""
-
-    def __init__(self, folder: Path, runs: Runs, model: ModelServer) -> None:
-        self.folder = folder
-        self.runs = runs
-        self.model = model
-        self.workers: list[WorkerProcess] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.runs.served.ready['port']}/windie"
-
-    def worker(self, *flags: str, **given: str) -> WorkerProcess:
-        worker = WorkerProcess(self.folder / "worker", *flags, server=self.url, **given)
-        self.workers.append(worker)
-        return worker
-
-    def waits(self) -> None:
-        """The next answer begins, and goes on once the gate ``go`` is open."""
-        self.model.script(Answer((Say((*pieces_of("one moment "), Gate("go"), *pieces_of("and done"))),)))
-
-    async def asked(self, times: int = 1) -> None:
-        """Wait until the model has been asked so often, and no answer came to its end before its gate."""
-        await eventually(lambda: len(self.model.journal) >= times, f"the model is asked {times} times", LIMIT)
-        assert len(self.model.journal) == times
-
-    async def becomes(self, run: str, status: str) -> list[dict[str, Any]]:
-        """Wait for it; the timeline."""
-        seen = None
-        async with asyncio.timeout(LIMIT):
-            while (seen := await self.runs.status(run)) != status:
-                assert seen not in ("completed", "failed", "stopped"), (seen, await self.runs.log(run))
-                await asyncio.sleep(0.02)
-        return await self.runs.log(run)
-
-    async def has(self, run: str, event_type: str) -> dict[str, Any]:
-        """Wait for an event of this type."""
-        async with asyncio.timeout(LIMIT):
-            while not (found := [e for e in await self.runs.log(run) if e["event_type"] == event_type]):
-                await asyncio.sleep(0.02)
-        return found[0]
+from .worker_rig import LIMIT, Stage, staged, types
 
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with serving(ModelServer()) as model:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
-        url = json.dumps(model.base_url("openai-chat"))
-        house = f'[native.providers.house]\napi = "openai-chat"\nbase_url = {url}\nmodels = ["big"]\n'
-        settings = f'{RUNS}[native]\nprovider = "house"\nlocal_servers = []\n{house}'
-        served = server(tmp_path / "server", settings, port=port)
-        await served.start()
-        stage = Stage(tmp_path, Runs(served), model)
-        try:
-            yield stage
-        finally:
-            for worker in stage.workers:
-                with contextlib.suppress(ProcessLookupError):
-                    worker.process.kill()
-                worker.process.wait(LIMIT)
-            if served.process is not None:
-                served.kill()
-        assert not model.violations
-
-
-def types(log: list[dict[str, Any]]) -> list[str]:
-    return [event["event_type"] for event in log if event["event_type"] != "worker-heartbeat"]
+    async with staged(tmp_path) as stage:
+        yield stage
 
 
 async def test_a_run_is_done_and_told_event_by_event(stage: Stage) -> None:
@@ -258,7 +158,7 @@ async def test_a_server_that_is_killed_is_waited_for_and_nothing_is_done_twice(s
 async def test_of_two_with_one_name_the_second_ends(stage: Stage) -> None:
     stage.worker("--worker-id", "w1")
     await eventually(lambda: "worker w1" in stage.workers[0].log.read_text(), "the first is there", LIMIT)
-    second = WorkerProcess(stage.folder / "worker", "--worker-id", "w1", server=stage.url)
+    second = stage.worker("--worker-id", "w1")
     assert await second.ended() == 1
     assert "another process runs as this worker" in second.log.read_text()
 
