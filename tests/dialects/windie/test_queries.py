@@ -177,6 +177,29 @@ async def test_a_workspace_that_is_permitted_is_where_the_conversation_works(tmp
         assert f"on their own machine: {tmp_path}" in here.model.requests[-1].system
 
 
+async def test_tools_are_taken_back_where_nothing_runs_before_they_are_offered_in_too_many_places(
+    tmp_path: Path,
+) -> None:
+    """Else every conversation that a link ever had would stay in memory."""
+    async with place(tmp_path, WindieSettings(followed=3, tasks=2)) as here:
+        client = await here.client(agent_definition=definition(tool()))
+        running = client.ask(WAIT, "running")
+        await client.reply(running, "query-accepted")
+        for ref in ("one", "two", "three", "one"):
+            await client.ended(client.ask("hello", ref))
+            assert [spec.name for spec in here.model.requests[-1].tools] == ["save_note"]
+        offering = [
+            ref for ref in ("running", "one", "two", "three") if (await here.session(ref)).offers_tools(client.link.id)
+        ]
+        assert offering == ["running", "one", "three"]
+
+
+async def test_a_conversations_name_has_an_end(here: Place) -> None:
+    client = await here.client()
+    error = await client.reply(client.ask("hello", "x" * 513), "error")
+    assert "query.payload.conversation_ref: must have at most 512 characters" in error["payload"]["message"]
+
+
 # Order
 
 

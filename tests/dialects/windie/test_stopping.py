@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -198,3 +199,20 @@ async def test_a_stopped_query_may_be_sent_anew(here: Place) -> None:
     client.ask(WAIT, name=name)
     assert await client.ended(client.ask(script("say Next."))) == "Next."
     assert await outcomes(here) == ["cancelled", "completed"]
+
+
+async def test_what_is_no_query_is_not_stopped_while_it_waits(here: Place) -> None:
+    client = await here.client()
+    await running(client)
+    ended = []
+
+    async def other() -> None:
+        user = here.dialect.user(client.link.caller)  # type: ignore[arg-type]
+        async with user.lanes.turn(client.link, "conv", "history", query=False):
+            ended.append("history")
+
+    waiting = asyncio.create_task(other())
+    await asyncio.sleep(0)
+    assert (await stop(client))["canceled"]
+    await waiting
+    assert ended == ["history"]

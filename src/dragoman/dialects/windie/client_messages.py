@@ -22,6 +22,9 @@ MessageId = Annotated[str, Text(least=1, most=128, pattern=r"[A-Za-z0-9_-]+", tr
 
 UserId = Annotated[str, Text(least=1, most=128, pattern=r"[A-Za-z0-9_.@:-]+", trim=True)]
 Filled = Annotated[str, Text(trim=True, filled=True)]
+ConversationRef = Annotated[str, Text(trim=True, filled=True, most=512)]
+"""Every event of the conversation repeats it, and it is its session's title."""
+
 WorkspacePath = Annotated[str, Text(blank_is_null=True)]
 
 
@@ -48,7 +51,7 @@ class Query(Payload, frozen=True, kw_only=True):
     """A prompt. ``content`` is what the model is to see; None: it is built (``content_of``)."""
 
     text: Annotated[str, Text(filled=True)]
-    conversation_ref: Filled
+    conversation_ref: ConversationRef
     content: str | None = None
     screenshot_ref: str | None = None
     screenshot_refs: tuple[str, ...] | None = None
@@ -74,7 +77,7 @@ class Query(Payload, frozen=True, kw_only=True):
 class StopQuery(Payload, frozen=True, kw_only=True):
     """* Stop this turn, this conversation's turns, or with neither all of the user's."""
 
-    conversation_ref: Filled | None = None
+    conversation_ref: ConversationRef | None = None
     turn_ref: Filled | None = None
 
 
@@ -107,7 +110,7 @@ class HistoryEntry(Shape, frozen=True, kw_only=True):
 class RehydrateConversation(Payload, frozen=True, kw_only=True):
     """Put these messages in the place of a conversation's history: all of them, or with one fault none."""
 
-    conversation_ref: Filled
+    conversation_ref: ConversationRef
     messages: tuple[HistoryEntry, ...]
     rehydrate_mode: Literal["replace"]
     workspace_path: WorkspacePath | None = None
@@ -230,7 +233,7 @@ class CompactHistory(Payload, frozen=True, kw_only=True):
     """* Shorten a conversation; without ``force`` only if it is time."""
 
     force: bool = True
-    conversation_ref: Filled | None = None
+    conversation_ref: ConversationRef | None = None
 
 
 PAYLOADS: dict[str, type[Payload]] = {

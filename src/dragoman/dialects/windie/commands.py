@@ -32,7 +32,7 @@ class Commands:
         self._link = link
         self._user = user
         self._host = host
-        self._tools = LinkTools(link)
+        self._tools = LinkTools(link, max(host.settings.followed, host.settings.tasks + 1))
 
     @staticmethod
     def is_exempt(message: client.ClientMessage) -> bool:

@@ -56,12 +56,13 @@ class Lanes:
         ]
 
     @asynccontextmanager
-    async def turn(self, link: WindieLink, ref: str, message_id: str) -> AsyncIterator[Place]:
+    async def turn(self, link: WindieLink, ref: str, message_id: str, *, query: bool = True) -> AsyncIterator[Place]:
         """Wait for the queries before this one, and have those behind it wait. One that ``knows`` has no second place.
 
-        It is given up by cancelling the task that waits here.
+        It is given up by cancelling the task that waits here; what is no ``query`` never is.
         """
         place = self._places[ref, message_id] = Place(link, ref, message_id)
+        place.begun = not query
         lock = self._locks.setdefault(ref, asyncio.Lock())
         try:
             async with lock:

@@ -21,10 +21,12 @@ log = logging.getLogger("dragoman.windie")
 
 
 class LinkTools:
-    """See the module."""
+    """See the module. ``most`` is in how many sessions they are offered at once: each of those stays in memory. It is
+    more than there are queries at once, so that none loses its tools before its turn begins."""
 
-    def __init__(self, link: WindieLink) -> None:
+    def __init__(self, link: WindieLink, most: int) -> None:
         self._link = link
+        self._most = most
         self._last: tuple[Any, tuple[AcceptedTool, ...]] = (None, ())
         """The newest manifest that came with a query, and what of it holds: clients send the same with each."""
         self._declared: dict[str, tuple[Session, tuple[ToolOffer, ...], Json]] = {}
@@ -51,7 +53,11 @@ class LinkTools:
         declared = self._declared.get(session.id)
         known = (declared[1], declared[2]) if declared is not None else ((), own)
         if known == (offers, own):
+            if declared is not None:
+                self._declared[session.id] = self._declared.pop(session.id)  # the newest is last
             return
+        self._declared.pop(session.id, None)
+        self._make_room()
         self._declared[session.id] = session, offers, own
         try:
             made = await session.declare_tools(principal, self._link.id, offers)
@@ -66,3 +72,12 @@ class LinkTools:
         for session, _, _ in self._declared.values():
             session.retract_tools(self._link.id)
         self._declared.clear()
+
+    def _make_room(self) -> None:
+        """Take them back where nothing runs, the longest unused first: the next query there offers them again."""
+        for name, (session, _, _) in list(self._declared.items()):
+            if len(self._declared) < self._most:
+                return
+            if session.state.turn is None:
+                session.retract_tools(self._link.id)
+                del self._declared[name]

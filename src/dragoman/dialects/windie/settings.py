@@ -69,7 +69,7 @@ class WindieSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Screenshots of one query; one with more is refused."""
 
     followed: int = 64
-    """Conversations that one link follows at once; of more, those at rest are let go."""
+    """Conversations that one link follows at once, and has its tools offered in; of more, those at rest are let go."""
 
     outbox_bytes: int = 1024 * 1024
     """Of replies that wait for their socket; while there are more, no further message is taken."""
