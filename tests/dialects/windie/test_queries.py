@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -354,12 +353,13 @@ async def test_a_turn_that_fails_is_logged_with_the_contracts_code(
 
 async def test_a_query_that_waits_goes_with_its_link(here: Place) -> None:
     """What runs goes on while the user has another link; what has not begun never does."""
-    client, other = await here.client(), await here.client()
-    running = client.ask(script("pause 30\nsay Hi."))
-    await client.reply(running, "query-accepted")
+    client, other = await here.client(), await here.client(agent_definition=definition(tool()))
+    running = other.ask(script('call save_note {"text": "a"}', "say Hi."))
+    call = await other.called()
     client.ask("never")
-    await asyncio.sleep(0)
+    await turns_of_the_loop()
     client.leave()
+    other.send("tool-result", {"request_id": call["request_id"], "success": True, "data": {"output": "saved"}})
     assert await other.ended(running) == "Hi."
     await other.ended(other.ask("mine"))
     assert [prompt.text for prompt in await prompts(here, await here.session())][1:] == ["mine"]
