@@ -18,6 +18,7 @@ from dragoman.dialects.windie.projection import (
     WITHDRAWN,
     Projection,
     Said,
+    beginning,
     request_id,
 )
 from dragoman.hub.events import (
@@ -41,6 +42,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.permissions import LOCAL
+from dragoman.hub.state import SessionState
 from dragoman.hub.tool_offers import ToolOffer
 from tests.agents.native.native_rig import Recording, native_hub, script, settled
 from tests.hub.facts import logs
@@ -136,6 +138,45 @@ def test_tools_are_told_nested_and_by_the_contracts_names() -> None:
             }
         ]
     }
+
+
+@pytest.mark.parametrize("before", [(), (delta("hi"),), (call(),), (message("hi"),)], ids=lambda facts: str(len(facts)))
+def test_what_the_model_is_given_is_told_once_and_before_what_it_does(before: tuple[AnyFact, ...]) -> None:
+    first, second = (
+        [ContextReported(turn="t", part=part, content=content) for part in ("system_prompt", "tool_schemas")]
+        for content in ([], [])
+    )
+    names = types(*first, *before, *second)
+    assert [names.count(name) for name in ("system-prompt", "tool-schemas")] == [1, 1]
+    late = types(*before, *second) if before else []
+    assert not {"system-prompt", "tool-schemas"} & set(late)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+@pytest.mark.parametrize("waiting", [0, 1, 3])
+def test_who_begins_later_is_told_the_open_turn_whole_and_alike(turns: int, waiting: int) -> None:
+    def submitted(name: str) -> PromptSubmitted:
+        return PromptSubmitted(prompt=name, text="q", by="u", via="windie", client_message_id=f"turn_{name}")
+
+    facts: list[AnyFact] = []
+    for number in range(turns + 1):
+        name = str(number)
+        facts += [submitted(name), TurnStarted(turn=name, prompt=name)]
+        facts.append(PartDelta(turn=name, part="1", kind="text", text="hi"))
+        if number < turns:
+            facts.append(TurnEnded(turn=name, outcome="completed", duration_ms=1))
+    facts += [submitted(f"w{number}") for number in range(waiting)]
+    events = [Event(seq, seq, "e", fact) for seq, fact in enumerate(facts, 1)]
+    state, whole = SessionState(session="s"), Projection("s")
+    said = []
+    for event in events:
+        state.apply(event)
+        said += [(event.seq, each) for each in whole.take(event)]
+    after, late = beginning(state)
+    heard = [each for event in events[after:] for each in late.take(event)]
+    assert heard == [each for seq, each in said if seq > after]
+    assert [each.sequence for each in heard] == [1, 2, 3]
+    assert all(each.turn_ref == f"turn_{turns}" for each in heard)
 
 
 def test_what_no_agent_reports_is_told_before_its_first_word() -> None:
@@ -288,6 +329,7 @@ def test_a_bundle_is_one_message_and_other_links_run_none_of_it() -> None:
     assert said[-1].shown_to("other").TYPE == "tool-call"
     assert elsewhere["metadata"]["skip_local_execution"] is True
     assert elsewhere["parameters"] == {"tools": steps}
+    assert elsewhere["metadata"]["tool_call_id"] != elsewhere["request_id"]
 
 
 def test_what_a_client_ran_is_not_told_again() -> None:

@@ -51,6 +51,7 @@ from .messages import (
     ToolOutput,
     ToolSchema,
     ToolSchemas,
+    UserMessageFull,
     WebSearchProgress,
 )
 from .token_count import Spending
@@ -72,10 +73,17 @@ BACKEND = "backend"
 BETWEEN = "\n\n"
 """What stands between two texts of one turn."""
 
+NO_CALL_ID = "tool_call_0"
+"""What stands for a provider's id of a call where there is none (seed: tool-call)."""
+
 WEB_SEARCH = "web_search"
 
 WIRE_NAMES = {"webSearch": WEB_SEARCH}
 """Tools of ours that the contract knows by another name."""
+
+
+_INTRODUCTION = (QueryAccepted, SystemPrompt, UserMessageFull, ToolSchemas)
+"""What comes before anything that the model does."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -111,6 +119,8 @@ class _Turn:
         self.number = 0
         self.introduced = False
         """Whether it was said what the model is given, or can be no more."""
+        self.reported: set[str] = set()
+        """Which parts of that were."""
         self.texts: list[str] = []
         """All that the answer has said so far, text by text."""
         self.growing: dict[str, str] = {}
@@ -119,6 +129,8 @@ class _Turn:
         self.running: dict[str, ToolCall] = {}
         """Calls that no client runs, and that have no result yet."""
         self.spending = Spending()
+        self.has_output = False
+        """Whether anything was said that the model did."""
 
 
 class Projection:
@@ -193,8 +205,9 @@ class Projection:
     def _reported(self, event: Event) -> Iterable[Said]:
         fact, turn = event.fact, self._turn
         assert isinstance(fact, ContextReported)
-        if turn is None:
-            return
+        if turn is None or fact.part in turn.reported or turn.has_output:
+            return  # a part is said once, and before any output: what changes within a turn is seen at the next change
+        turn.reported.add(fact.part)
         if fact.part == "system_prompt":
             yield self._next(turn, SystemPrompt(content=_as_text(fact.content)))
         elif fact.part == "tool_schemas":
@@ -329,6 +342,7 @@ class Projection:
 
     def _next(self, turn: _Turn, payload: StreamPayload, client: str | None = None) -> Said:
         turn.number += 1
+        turn.has_output = turn.has_output or not isinstance(payload, _INTRODUCTION)
         return Said(turn.ref, turn.number, self._at, payload, client)
 
 
@@ -429,7 +443,7 @@ def _call_metadata(fact: ToolCalled) -> ToolCallMetadata:
 def _bundle_elsewhere(bundle: ToolBundle) -> ToolCall:
     """A bundle that another link runs: the contract has no word for one that is only shown."""
     steps = [{"name": step.name, "args": step.args} for step in bundle.tools]
-    metadata = ToolCallMetadata(tool_call_id=bundle.bundle_id, skip_local_execution=True)
+    metadata = ToolCallMetadata(tool_call_id=NO_CALL_ID, skip_local_execution=True)
     return ToolCall(
         tool_name="tool_bundle", parameters={"tools": steps}, request_id=bundle.bundle_id, metadata=metadata
     )
