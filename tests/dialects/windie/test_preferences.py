@@ -212,10 +212,14 @@ async def test_two_links_that_change_different_things_at_once_do_not_undo_each_o
 async def test_settings_sent_right_behind_each_other_and_asked_for_at_once_are_in_order(tmp_path: Path) -> None:
     async with provided(tmp_path) as made:
         client = await made.client()
-        client.send("update-settings", {"provider_api_keys": {"openai": {"api_key": KEY}}, "model_mode": "local"})
-        client.send("update-settings", {"model_mode": "online", "interaction_mode": "chat"})
-        found = await config(client)
-    assert (found["model_mode"], found["interaction_mode"]) == ("online", "chat")
+        first = {"provider_api_keys": {"openai": {"api_key": KEY}}, "model_mode": "local"}
+        asked = [client.send("update-settings", first)]
+        asked.append(client.send("update-settings", {"model_mode": "online", "interaction_mode": "chat"}))
+        at_once = await config(client)
+        for name in asked:
+            await client.reply(name, "settings-updated")
+        assert at_once == await config(client)
+    assert (at_once["model_mode"], at_once["interaction_mode"]) == ("online", "chat")
 
 
 async def test_a_program_with_tools_of_its_own_can_be_chosen_where_conversations_may_touch_the_host(

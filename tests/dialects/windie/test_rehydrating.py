@@ -210,6 +210,14 @@ async def test_one_bad_entry_rejects_all_and_changes_nothing(
     assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.is_file()], "nothing is left behind"
 
 
+async def test_pictures_that_were_kept_before_a_bad_one_was_found_are_let_go(here: Place, tmp_path: Path) -> None:
+    client = await here.client()
+    shown = {"role": "user", "content": "shown", "screenshot_ref": await here.upload()}
+    wrong = {"role": "user", "content": "wrong", "screenshot": "no picture"}
+    assert "Invalid screenshot" in await refused(client, rehydrated([wrong, shown, shown]))
+    assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.is_file()]
+
+
 async def test_fields_of_a_query_are_told_by_name_and_change_nothing(here: Place) -> None:
     client = await here.client()
     said = await refused(client, rehydrated(EARLIER, agent_definition={"version": 1}))

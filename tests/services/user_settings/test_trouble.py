@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.services.user_settings import SettingsUnavailable
+from dragoman.services.user_settings.file import KEPT
 
 from .kit import numbers, user_settings
 
@@ -99,6 +100,27 @@ async def test_a_change_that_is_damaged_is_not_read_as_none(tmp_path: Path) -> N
         with pytest.raises(SettingsUnavailable):
             await store.read("a")
         assert await store.read("b") == {"s": 1}
+
+
+async def test_shortening_that_fails_half_way_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "u" / "user-settings.db"
+    async with user_settings(tmp_path / "u") as store:
+        for count in range(1, 2 * KEPT):
+            await store.change("a", {f"s{count}": count})
+        before = await store.read("a")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(
+                "CREATE TRIGGER no BEFORE UPDATE ON changes BEGIN SELECT RAISE(ABORT, 'the disk fails'); END"
+            )
+        with pytest.raises(SettingsUnavailable):
+            await store.change("a", {"last": 1})
+        assert await store.read("a") == before
+        assert numbers(tmp_path / "u", "a") == list(range(1, 2 * KEPT))
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DROP TRIGGER no")
+        await store.change("a", {"last": 1})
+        assert await store.read("a") == {**before, "last": 1}
+        assert len(numbers(tmp_path / "u", "a")) == KEPT + 1
 
 
 async def test_a_folder_that_cannot_be_made_is_no_store(tmp_path: Path) -> None:
