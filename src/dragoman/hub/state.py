@@ -22,6 +22,7 @@ from .events import (
     DecisionResolved,
     DecisionRevised,
     Event,
+    HistoryMerged,
     HistoryReset,
     HookAnswered,
     HookSignalled,
@@ -87,6 +88,8 @@ class SessionState(msgspec.Struct):
     """How many there ever were, the open one included."""
     reported_model: str | None = None
     """The model that the agent's newest tokens were spent on."""
+    histories: int = 0
+    """How often a client's history was taken in."""
     resets: int = 0
     """How often the conversation began anew."""
     agent_session: str | None = None
@@ -344,6 +347,10 @@ def _revised(state: SessionState, fact: DecisionRevised, at: int) -> None:  # no
         state.answered[fact.decision] = fact.answered
 
 
+def _merged(state: SessionState, fact: HistoryMerged, at: int) -> None:  # noqa: ARG001
+    state.histories += bool(fact.messages)
+
+
 def _reset(state: SessionState, fact: HistoryReset, at: int) -> None:  # noqa: ARG001
     state.status.last_message = None
     state.resets += 1
@@ -448,6 +455,7 @@ _REVISABLE = (
 _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     SessionCreated: _created,
     SettingsChanged: _settings,
+    HistoryMerged: _merged,
     HistoryReset: _reset,
     TerminalReserved: _reserved,
     SessionClosed: _closed,

@@ -17,6 +17,7 @@ from dragoman.hub.events import (
     ContextReported,
     DecisionOpened,
     Event,
+    HistoryMerged,
     Json,
     MessageAdded,
     PartDelta,
@@ -145,6 +146,7 @@ class Projection:
         self._waiting: dict[str, PromptSubmitted] = {prompt.prompt: prompt for prompt in waiting}
         self._turn: _Turn | None = None
         self._begun = begun
+        """Whether anything was said before the next turn, here or in what a client remembers."""
         self._compactions: dict[str, int] = {}
         self._at = 0
 
@@ -199,6 +201,12 @@ class Projection:
         if (count := turn.spending.total()) is not None:
             yield self._next(turn, count)
         yield self._next(turn, StreamingComplete(final_response=whole))
+
+    def _remembered(self, event: Event) -> Iterable[Said]:
+        fact = event.fact
+        assert isinstance(fact, HistoryMerged)
+        self._begun = bool(fact.messages) or (self._begun and not fact.replace)
+        return ()
 
     # What the model is given
 
@@ -293,7 +301,7 @@ class Projection:
             yield from self._bundled(turn, fact)
             return
         call = ToolCall(
-            tool_name=wire_name(fact.tool),
+            tool_name=fact.tool if fact.executor == "client" else wire_name(fact.tool),
             parameters=_parameters(fact.input),
             request_id=request_id(self._session, event.seq),
             metadata=_call_metadata(fact),
@@ -351,9 +359,9 @@ def beginning(state: SessionState) -> tuple[int, Projection]:
     if there is one, so that they are told all of it."""
     turn = state.turn
     if turn is None:
-        return state.seq, Projection(state.session, state.queue, begun=state.turns > 0)
+        return state.seq, Projection(state.session, state.queue, begun=state.turns > 0 or state.histories > 0)
     waiting = state.queue if turn.submitted is None else (turn.submitted, *state.queue)
-    return turn.seq - 1, Projection(state.session, waiting, begun=state.turns > 1)
+    return turn.seq - 1, Projection(state.session, waiting, begun=state.turns > 1 or state.histories > 0)
 
 
 def wire_name(tool: str) -> str:
@@ -478,6 +486,7 @@ def _as_text(value: Json) -> str:
 _PROJECTED: dict[type, Callable[[Projection, Event], Iterable[Said]]] = {
     PromptSubmitted: Projection._submitted,
     PromptWithdrawn: Projection._withdrawn,
+    HistoryMerged: Projection._remembered,
     TurnStarted: Projection._started,
     TurnEnded: Projection._ended,
     ContextReported: Projection._reported,

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from dragoman.hub.errors import NOT_JSON
-from dragoman.hub.events import HistoryCall, HistoryMessage, Json
+from dragoman.hub.events import HistoryMessage, Json
 from dragoman.hub.previews import Previewed, PreviewWanted
 
 from .agent_definition import AgentDefinition
 from .client_manifest import AcceptedTool, validate_manifest
 from .client_messages import Query, UserId, content_of
 from .fields import Fault, Open, Shape, Text
+from .history_calls import calls_of
 from .host import Host
 from .messages import UserMessageFull
 from .turn_settings import Wanted, turn_settings
@@ -186,30 +186,5 @@ def _history_message(message: PreviewMessage) -> HistoryMessage:
         text_of(message.content),
         tool=message.name,
         call=message.tool_call_id,
-        calls=tuple(_calls(message.tool_calls)),
+        calls=tuple(calls_of(message.tool_calls)),
     )
-
-
-def _calls(given: object) -> list[HistoryCall]:
-    """Those that say their id and name, nested as on providers' wires or flat."""
-    calls = []
-    for call in given if isinstance(given, list) else []:
-        if not isinstance(call, dict):
-            continue
-        function = call.get("function")
-        named = function if isinstance(function, dict) else call
-        name, known = named.get("name"), call.get("id")
-        if isinstance(name, str) and isinstance(known, str):
-            calls.append(HistoryCall(known, name, _arguments(named.get("arguments"))))
-    return calls
-
-
-def _arguments(given: Json) -> Json:
-    """What a call was made with; text that is no JSON stays text."""
-    if not isinstance(given, str):
-        return given
-    try:
-        decoded: Json = msgspec.json.decode(given)
-    except NOT_JSON:
-        return given
-    return decoded

@@ -6,18 +6,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from dragoman.hub.errors import Unsupported
-from dragoman.hub.events import Attachment, HistoryCall, HistoryMessage, Json
+from dragoman.hub.events import Attachment, HistoryMessage, Json
 from dragoman.hub.session import Session
 
 from . import screenshots
 from .callers import Caller
 from .client_messages import ClientMessage, HistoryEntry, RehydrateConversation
 from .conversations import DIALECT
+from .history_calls import calls_of
 from .host import Host
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ async def _keep_pictures(
 def _messages(entries: Collection[HistoryEntry], pictures: _Pictures) -> Iterator[HistoryMessage]:
     known: set[str] = set()
     for at, entry in enumerate(entries):
-        calls = tuple(_calls(entry.tool_calls)) if entry.role == "assistant" else ()
+        calls = tuple(calls_of(entry.tool_calls)) if entry.role == "assistant" else ()
         known.update(each.call for each in calls)
         yield HistoryMessage(
             role=entry.role,
@@ -128,30 +127,6 @@ def _call_of(entry: HistoryEntry, known: Collection[str]) -> str | None:
     """The call that an entry is the result of: by whichever of its two names the call was made."""
     names = [name for name in (entry.tool_call_id, entry.correlation_id) if name]
     return next((name for name in names if name in known), next(iter(names), None))
-
-
-def _calls(given: Any) -> Iterator[HistoryCall]:
-    """The calls of an answer, as model providers spell them (``function`` with ``arguments`` as JSON text) or flat.
-    Those without a name or an id are none."""
-    for each in given if isinstance(given, list) else ():
-        call = each if isinstance(each, dict) else {}
-        function = call.get("function")
-        said = function if isinstance(function, dict) else call
-        name, tool = call.get("id"), said.get("name")
-        if isinstance(name, str) and name and isinstance(tool, str) and tool:
-            yield HistoryCall(call=name, tool=tool, input=_arguments(said))
-        else:
-            log.info("a call of a rehydrated answer has no name or id")
-
-
-def _arguments(said: dict[str, Any]) -> Json:
-    given = next((said[key] for key in ("arguments", "args", "input") if said.get(key) is not None), None)
-    if not isinstance(given, str):
-        return {} if given is None else given
-    try:
-        return msgspec.json.decode(given)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return given
 
 
 def _milliseconds(timestamp: str | None) -> int | None:

@@ -25,7 +25,8 @@ MODEL_VARIANT = "@@"
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn is to be run with. ``accepted`` are the client's tools that hold, ``preferences`` the user's
-    settings, ``layers`` and ``instructions`` come with the query alone; ``workspace`` is only told to the model."""
+    settings, ``layers`` and ``instructions`` come with the query alone; ``workspace`` is where the client works, if
+    that is not where the session does: it is only told to the model."""
 
     definition: AgentDefinition | None
     accepted: tuple[AcceptedTool, ...] = ()
@@ -80,10 +81,9 @@ def _instructions(wanted: Wanted) -> str:
     layers = (*prompt_layers_of(wanted.definition), *sorted(wanted.layers, key=lambda layer: layer.priority))
     runtime = wanted.definition.runtime if wanted.definition is not None else None
     system = runtime.operating_system if runtime is not None else None
-    workspace = wanted.workspace or (runtime.workspace_path if runtime is not None else None)
     about = [
         *([f"The user's operating system: {system}"] if system else []),
-        *([f"The user's workspace, on their own machine: {workspace}"] if workspace else []),
+        *([f"The user's workspace, on their own machine: {wanted.workspace}"] if wanted.workspace else []),
     ]
     return "\n\n".join([*(layer.content for layer in layers), *wanted.instructions, *about])
 
