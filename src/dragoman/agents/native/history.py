@@ -7,7 +7,7 @@ the same: each call has one result, in the order of the calls, right after the m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from dragoman.hub.events import (
     Compacted,
     ContextReported,
     Event,
+    HistoryCall,
     HistoryMerged,
     HistoryMessage,
     HistoryReset,
@@ -229,7 +230,8 @@ class Conversation:
         self._restart([])
 
     def _merged(self, fact: HistoryMerged) -> None:
-        claimed = list(_claimed(fact.messages))
+        claimed = list(_claimed(fact.messages, () if fact.replace else self.calls, self._stored))
+        self.calls.update(call.call for it in claimed if isinstance(it, AssistantMessage) for call in it.calls)
         self._restart(claimed if fact.replace else [*self.messages(), *claimed])
 
     def _context(self, fact: ContextReported) -> None:
@@ -310,14 +312,47 @@ def as_text(value: Json) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _claimed(messages: Iterable[HistoryMessage]) -> Iterable[Message]:
-    """A client's history as messages. Only what people and models said is taken: results may be anything."""
+def _claimed(
+    messages: Sequence[HistoryMessage], known: Collection[str], stored: Mapping[str, Picture]
+) -> Iterator[Message]:
+    """A client's history as messages: what people and models said, and results of calls that are in it, too.
+
+    A result without its call is left out, and so is a call of an id that is ``known`` or was there before. ``stored``
+    are the pictures that may be shown. None of it has any authority.
+    """
+    results = {message.call: message for message in reversed(messages) if message.role == "tool" and message.call}
+    taken = set(known)
     for message in messages:
         text = message.content if isinstance(message.content, str) else as_text(message.content)
-        if message.role == "user" and text:
-            yield UserMessage(text)
-        elif message.role == "assistant" and text:
-            yield AssistantMessage((Text(text),))
+        pictures = _shown(message, stored)
+        if message.role == "user" and (text or pictures):
+            yield UserMessage(text, pictures=pictures)
+        elif message.role == "assistant":
+            calls = [call for call in _distinct(message.calls) if call.call not in taken]
+            taken.update(call.call for call in calls)
+            parts: list[Text | Reasoning | Call] = [Text(text)] if text else []
+            parts += [Call(call.call, speakable(call.tool), call.input) for call in calls]
+            if parts:
+                yield AssistantMessage(tuple(parts))
+            for call in calls:
+                if (result := results.get(call.call)) is not None:
+                    yield _claimed_result(call, result, stored)
+
+
+def _claimed_result(call: HistoryCall, result: HistoryMessage, stored: Mapping[str, Picture]) -> ToolMessage:
+    return ToolMessage(call.call, speakable(call.tool), as_text(result.content), pictures=_shown(result, stored))
+
+
+def _distinct(calls: Iterable[HistoryCall]) -> Iterable[HistoryCall]:
+    """Of calls with one id the first."""
+    found: dict[str, HistoryCall] = {}
+    for call in calls:
+        found.setdefault(call.call, call)
+    return found.values()
+
+
+def _shown(message: HistoryMessage, stored: Mapping[str, Picture]) -> tuple[Picture, ...]:
+    return tuple(picture for name in message.artifacts if (picture := stored.get(name)) is not None)
 
 
 _FOLDS: dict[type, Callable[[Conversation, Any], None]] = {
