@@ -72,6 +72,9 @@ FORGET_ME = _row("DELETE", "/api/install/me")
 
 INSTALL = (REGISTER, ME, FORGET_ME)
 
+DOCUMENT = (_row("GET", "/api/openapi.json"),)
+"""Beyond the contract."""
+
 ARTIFACTS = (
     _row("POST", "/api/artifacts/", form(PNG), "artifacts", media=f"multipart/form-data; boundary={BOUNDARY}"),
     _row(
@@ -138,4 +141,4 @@ RUNS = (
     STOP_ALL,
 )
 
-ROWS = (*INSTALL, *ARTIFACTS, *INTROSPECTION, *RUNS)
+ROWS = (*DOCUMENT, *INSTALL, *ARTIFACTS, *INTROSPECTION, *RUNS)

@@ -21,6 +21,7 @@ from dragoman.dialects.windie.routes import ROUTES
 from .contract_routes import (
     ARTIFACTS,
     CONTROL_KEY_HEADER,
+    DOCUMENT,
     FORGET_ME,
     INSTALL,
     INTROSPECTION,
@@ -73,7 +74,13 @@ POLICIES = {
     "beyond loopback": Policy("auto", SERVER_TOKEN, "0.0.0.0", MISSING, INVALID, INVALID),
 }
 
-GROUPS = {"install": INSTALL, "artifacts": ARTIFACTS, "introspection": INTROSPECTION, "runs": RUNS}
+GROUPS = {
+    "document": DOCUMENT,
+    "install": INSTALL,
+    "artifacts": ARTIFACTS,
+    "introspection": INTROSPECTION,
+    "runs": RUNS,
+}
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, Literal
 
+import pytest
+
 from dragoman.dialects.windie.field_schemas import FieldSchemas
-from dragoman.dialects.windie.fields import Distinct, Open, Shape, Text, Whole
+from dragoman.dialects.windie.fields import Distinct, Faults, Open, Shape, Text, Whole, shaped
 from dragoman.dialects.windie.routes import ROUTES
 
 from .http_rig import WindieServer
@@ -92,3 +94,14 @@ async def test_it_says_what_each_route_wants_to_be_shown(open_server: WindieServ
     assert paths["/api/runs/"]["post"]["security"] == [{"install": [], "runs": []}, {"runs": []}]
     both = {"runs": [], "runs_control": []}
     assert paths["/api/runs/stop-all"]["post"]["security"] == [{"install": [], **both}, both]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({"number": 3.0}, 3), ({"number": 3.5}, None), ({"number": True}, None), ({"number": 6.0}, None)],
+)
+def test_a_whole_number_is_one_however_it_is_written(given: dict[str, Any], kept: int | None) -> None:
+    """As in JSON Schema, by which clients may check what they send."""
+    found = shaped({"text": "", "named": "a", "filled": "a", **given}, Outer, "", Faults())
+    assert (None if found is None else found.number) == kept
+    assert found is None or isinstance(found.number, int)

@@ -42,11 +42,18 @@ CHECKED = {
     GenerationMode.NEGATIVE: (*CONFORMS, "negative_data_rejection"),
 }
 
+MODELS = "there are only so many providers and models"
+
 BY_FACTS = {
     ("POST /api/runs/{run_id}/control", GenerationMode.POSITIVE): "an action may need a field that others do not",
     ("POST /api/artifacts/", GenerationMode.POSITIVE): "random bytes are no picture",
     ("GET /api/artifacts/{artifact_id}", GenerationMode.POSITIVE): "not every text is an artifact's id",
     ("POST /api/install/register", GenerationMode.POSITIVE): "not every character can be shown",
+    ("GET /api/sdk/tool-schemas", GenerationMode.POSITIVE): MODELS,
+    ("GET /api/sdk/system-prompt", GenerationMode.POSITIVE): MODELS,
+    ("GET /api/sdk/tool-capabilities/{tool_name}", GenerationMode.POSITIVE): MODELS,
+    ("POST /api/sdk/prompt-preview", GenerationMode.POSITIVE): MODELS,
+    ("POST /api/sdk/query-plan", GenerationMode.POSITIVE): MODELS,
 }
 """Where data that the document allows may be refused all the same: for these reasons, which no schema has."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -17,9 +18,11 @@ _NOT_BLANK = r"\S"
 
 
 class FieldSchemas:
-    """Schemas of shapes, and of the types of their fields; every shape that is met gets a component of its own name."""
+    """Schemas of shapes, and of the types of their fields; every shape that is met gets a component of its own name,
+    or, where that is ``taken``, one beginning with ``Sent``."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._taken = taken
         self.components: dict[str, Schema] = {}
 
     def of(self, kind: Any) -> Schema:
@@ -45,17 +48,18 @@ class FieldSchemas:
         }
 
     def _shape(self, shape: type[Shape]) -> Schema:
-        if shape.__name__ not in self.components:
-            self.components[shape.__name__] = {}  # it may hold itself
+        name = f"Sent{shape.__name__}" if shape.__name__ in self._taken else shape.__name__
+        if name not in self.components:
+            self.components[name] = {}  # it may hold itself
             fields = self.fields(shape)
-            self.components[shape.__name__] = {
+            self.components[name] = {
                 "type": "object",
                 "description": (shape.__doc__ or "").strip(),
                 "properties": {name: schema for name, (schema, _) in fields.items()},
                 "required": [name for name, (_, required) in fields.items() if required],
                 "additionalProperties": issubclass(shape, Open),
             }
-        return {"$ref": REF.format(name=shape.__name__)}
+        return {"$ref": REF.format(name=name)}
 
     def _plain(self, origin: Any, kind: Any, rules: tuple[Any, ...]) -> Schema:
         if origin is tuple:

@@ -168,8 +168,11 @@ def _choice(kind: Any, rules: tuple[Any, ...]) -> Reader:
     text = "must be " + " or ".join(f"'{each}'" if isinstance(each, str) else str(each) for each in allowed)
 
     def read(value: Any, loc: str, faults: Faults) -> Any:
-        if not any(type(value) is type(each) and value == each for each in allowed):
-            faults.add(loc, text)
+        for each in allowed:
+            # Python's ``True`` is 1, JSON's is not; JSON's 1.0 is.
+            if value == each and isinstance(value, bool) == isinstance(each, bool):
+                return each
+        faults.add(loc, text)
         return value
 
     return read
@@ -204,6 +207,8 @@ def _whole(kind: Any, rules: tuple[Any, ...]) -> Reader:
     (bounds,) = (each for each in rules if isinstance(each, Whole))
 
     def read(value: Any, loc: str, faults: Faults) -> Any:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # to JSON it is one, however it is written
         if not isinstance(value, int) or isinstance(value, bool):
             faults.add(loc, "must be an integer")
         elif not bounds.least <= value <= bounds.most:
