@@ -50,7 +50,6 @@ class FieldSchemas:
     def _shape(self, shape: type[Shape]) -> Schema:
         name = f"Sent{shape.__name__}" if shape.__name__ in self._taken else shape.__name__
         if name not in self.components:
-            self.components[name] = {}  # it may hold itself
             fields = self.fields(shape)
             self.components[name] = {
                 "type": "object",
