@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import socket
@@ -180,6 +181,15 @@ async def test_a_client_that_goes_away_in_the_middle_leaves_nothing(open_server:
     assert (await open_server.upload(PNG)).status == 200
 
 
+async def test_whoever_does_not_read_on_leaves_no_file_open(open_server: WindieServer) -> None:
+    data = PNG + bytes(20_000_000)
+    name = (await open_server.upload(data)).json["artifact_id"]
+    with socket.create_connection(("127.0.0.1", open_server.port)) as client:
+        client.sendall(_head("GET", f"/windie/api/artifacts/{name}", 0))
+        await until(lambda: _is_open(name))
+    await until(lambda: not _is_open(name))
+
+
 async def test_one_that_comes_too_slowly_is_refused(open_server: WindieServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.dialects.bodies.FIRST_SECONDS", 0.2)
     whole = form(PNG)
@@ -201,6 +211,15 @@ async def test_no_more_are_taken_at_once_than_may_be(tmp_path: Path, monkeypatch
             client.sendall(whole[2_500_000:])
             assert (await asyncio.to_thread(client.recv, 12)) == b"HTTP/1.1 200"
         assert (await server.upload(PNG)).status == 200
+
+
+def _is_open(name: str) -> bool:
+    """Whether this process has the artifact's file open."""
+    opened = []
+    for number in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed since
+            opened.append(number.readlink().name)
+    return name in opened
 
 
 def _head(method: str, path: str, length: int) -> bytes:

@@ -17,8 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.dialects.bodies import ClientGone
-
 from . import artifact_routes, install_routes, run_routes, sdk_routes
 from .callers import caller_of
 from .host import Host
@@ -101,10 +99,7 @@ def make_routes(host: Host, routes: Sequence[Route] = ROUTES) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         response = await application.answered(Request(scope, receive))
-        try:
-            await response(scope, receive, send)
-        except ClientGone:
-            return  # in the middle of the answer: there is nobody to tell
+        await response(scope, receive, send)
 
     return serve
 
