@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.agents.native.model_server.script import Answer, Say, pieces_of, say
-from tests.dialects.windie.runs.kit import KEY
+from tests.dialects.windie.runs.kit import KEY, ask
 from tests.faults.process import eventually
 
 from .worker_rig import LIMIT, Stage, staged, types
@@ -168,6 +168,44 @@ async def test_a_wrong_key_ends_it(stage: Stage) -> None:
     assert await worker.ended() == 1
     assert "the server does not want this worker: Invalid runs API key" in worker.log.read_text()
     assert "wrong-key" not in worker.log.read_text()
+
+
+async def test_without_an_address_it_is_the_server_that_runs_here(stage: Stage) -> None:
+    stage.model.script(say("done"))
+    run = await stage.runs.create()
+    stage.worker("--once", BACKEND_HTTP_URL="", DRAGOMAN_URL=f"http://127.0.0.1:{stage.port}")
+    await stage.becomes(run, "completed")
+
+
+async def test_with_an_installs_token_the_runs_are_that_users(tmp_path: Path) -> None:
+    async with staged(tmp_path, more='[installs]\nauth = "on"\n') as stage:
+        made = await asyncio.to_thread(ask, stage.port, "POST", "/api/install/register", {})
+        token = made.json["install_token"]
+        key = [("x-windie-runs-key", KEY), ("authorization", f"Bearer {token}")]
+        asked = {"workspace_id": "ws", "query": "do it"}
+        run = (await stage.runs.ask("POST", "/", asked, key)).json["run"]["run_id"]
+        outside = stage.worker("--once")
+        assert await outside.ended() == 1
+        assert "Missing install bearer token" in outside.log.read_text()
+        stage.model.script(say("done"))
+        worker = stage.worker("--once", AGENT_INSTALL_TOKEN=token)
+        assert await worker.ended() == 0
+        assert worker.said() == [f"{run} completed"]
+        assert token not in worker.log.read_text()
+        rows = (await stage.runs.served.asked("GET", "/sessions"))["sessions"]
+        assert len(rows) == 1
+
+
+async def test_what_the_server_cannot_keep_is_told_without_its_content(tmp_path: Path) -> None:
+    async with staged(tmp_path, runs="payload_bytes = 1000\n") as stage:
+        stage.model.script(say("x" * 1000, "!"))
+        run = await stage.runs.create()
+        stage.worker("--once")
+        log = await stage.becomes(run, "completed")
+        told = {event["event_type"]: event["payload"] for event in log}
+        assert "at most" in told["system-prompt"]["omitted"]
+        assert told["system-prompt"]["payload"] == told["streaming-complete"]["payload"] == {}
+        assert told["query-accepted"]["payload"] == {"status": "accepted"}
 
 
 @pytest.mark.parametrize("missing", ["AGENT_RUNS_API_KEY", "--workspace"])

@@ -25,12 +25,12 @@ RUNS = "[runs]\nmax_active_per_workspace = 10\nagain_seconds = 0.2\nrestart_grac
 class WorkerProcess:
     """One worker; what it says goes to files of ``folder``."""
 
-    def __init__(self, folder: Path, *flags: str, server: str, key: str = KEY) -> None:
+    def __init__(self, folder: Path, *flags: str, env: dict[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "worker.out"
         self.log = folder / "worker.log"
         line = [sys.executable, "-m", "dragoman", "worker", "--workspace", "ws", "--interval", "0.1", *flags]
-        env = {**os.environ, "BACKEND_HTTP_URL": server, "AGENT_RUNS_API_KEY": key, "DRAGOMAN_DATA": str(folder)}
+        env = {**os.environ, "DRAGOMAN_DATA": str(folder), **env}
         with self.out.open("ab") as out, self.log.open("ab") as log:
             self.process = subprocess.Popen(line, stdout=out, stderr=log, env=env)
 
@@ -63,10 +63,10 @@ class Stage:
     def port(self) -> int:
         return int(self.runs.served.ready["port"])
 
-    def worker(self, *flags: str, port: int | None = None, key: str = KEY) -> WorkerProcess:
+    def worker(self, *flags: str, port: int | None = None, key: str = KEY, **env: str) -> WorkerProcess:
         """Start one; ``port`` is that of a relay before the server."""
-        url = f"http://127.0.0.1:{port or self.port}/windie"
-        worker = WorkerProcess(self.folder / "worker", *flags, server=url, key=key)
+        at = {"BACKEND_HTTP_URL": f"http://127.0.0.1:{port or self.port}/windie", "AGENT_RUNS_API_KEY": key}
+        worker = WorkerProcess(self.folder / "worker", *flags, env=at | env)
         self.workers.append(worker)
         return worker
 
@@ -102,15 +102,15 @@ def types(log: list[dict[str, Any]]) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def staged(tmp_path: Path) -> AsyncIterator[Stage]:
-    """A server that has the same port after a kill, and its model."""
+async def staged(tmp_path: Path, runs: str = "", more: str = "") -> AsyncIterator[Stage]:
+    """A server that has the same port after a kill, and its model; ``runs`` and ``more`` are settings, TOML."""
     async with serving(ModelServer()) as model:
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
         url = json.dumps(model.base_url("openai-chat"))
         house = f'[native.providers.house]\napi = "openai-chat"\nbase_url = {url}\nmodels = ["big"]\n'
-        settings = f'{RUNS}[native]\nprovider = "house"\nlocal_servers = []\n{house}'
+        settings = f'{RUNS}{runs}[native]\nprovider = "house"\nlocal_servers = []\n{house}{more}'
         served = server(tmp_path / "server", settings, port=port)
         await served.start()
         stage = Stage(tmp_path, Runs(served), model)

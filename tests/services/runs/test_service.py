@@ -378,6 +378,16 @@ async def test_a_full_log_takes_no_more_events(tmp_path: Path) -> None:
         with pytest.raises(InvalidRun):
             await p.relay(run)
         assert (await p.control(run, "stop")).run.status == "stopped"
+        with pytest.raises(InvalidRun):
+            await p.relay(run, "streaming-complete")
+
+
+@pytest.mark.parametrize(("end", "status"), [("streaming-complete", "completed"), ("error", "failed")])
+async def test_a_full_log_takes_the_end_of_its_run(tmp_path: Path, end: str, status: str) -> None:
+    async with plane(tmp_path, events_per_run=2) as p:
+        run = await p.create()
+        await p.relay(run)
+        assert (await p.relay(run, end)).run.status == status
 
 
 async def test_what_is_returned_is_a_copy(tmp_path: Path) -> None:

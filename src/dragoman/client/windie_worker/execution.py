@@ -35,7 +35,11 @@ PICTURES = frozenset({"image/png", "image/jpeg"})
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 """Seconds before a call is made again, doubling; each is cut by up to half at random."""
 
+BROKEN = 4
+"""Internal errors of the server, one after the other, after which an event is not tried again as it is."""
+
 PAGE = 1000
+"""Events that are looked through at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +194,8 @@ class Execution:
                 if is_passing(problem):
                     pause = await rest(pause)
                     continue
-                if isinstance(problem, Refused) and problem.code in ("http_404", "http_409"):
-                    log.info("run %s is not begun: %s", self.run_id, problem.message)
+                if _code(problem) in ("http_404", "http_409"):
+                    log.info("run %s is not begun: %s", self.run_id, problem)
                     return False
                 raise
             self._take(answer)
@@ -277,12 +281,14 @@ class Execution:
             await self._told(event)
 
     async def _told(self, event: Message) -> None:
-        pause = FIRST_PAUSE
+        pause, broken = FIRST_PAUSE, 0
         while True:
             try:
                 answer = await self._runs.relay(self.run_id, event)
             except ClientError as problem:
-                if is_passing(problem):
+                # A server that breaks on this event would do so for ever.
+                broken = broken + 1 if _code(problem) == "http_500" else 0
+                if is_passing(problem) and broken < BROKEN:
                     log.info("run %s: %s waits: %s", self.run_id, event["event_type"], problem)
                 elif not self._is_to_be_said_smaller(event, problem):
                     return
@@ -295,11 +301,11 @@ class Execution:
 
     def _is_to_be_said_smaller(self, event: Message, problem: ClientError) -> bool:
         """Whether what was refused is tried again without its content; raises ``problem`` for what will not pass."""
-        code = problem.code if isinstance(problem, Refused) else None
+        code = _code(problem)
         if code == "http_404":
             self._end("the server does not know the run any more")
             return False
-        if code not in ("http_413", "http_422"):
+        if code not in ("http_413", "http_422", "http_500"):
             raise problem
         if "omitted" in event["payload"]:
             log.warning("run %s: %s is not kept: %s", self.run_id, event["event_type"], problem)
@@ -332,6 +338,10 @@ class Execution:
             self._status = answer["run"].get("status")
         else:
             self.see(answer["run"])
+
+
+def _code(problem: ClientError) -> str | None:
+    return problem.code if isinstance(problem, Refused) else None
 
 
 def _is_picture(file: Message) -> bool:

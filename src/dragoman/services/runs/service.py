@@ -38,7 +38,7 @@ from .messages import (
     WorkerView,
 )
 from .settings import RunsSettings
-from .state import Beat, Recorded, Run, assignment_of, event_of, fold, view_of
+from .state import TERMINAL, Beat, Recorded, Run, assignment_of, event_of, fold, view_of
 from .store import Entry, Known, RunStore
 
 FILE = "runs.db"
@@ -156,7 +156,8 @@ class Runs:
 
         def decide(now: int) -> Acted:
             run = self._known(run_id)
-            if run.last_event_seq >= self._settings.events_per_run:
+            ends = run.is_active and sent.event_type in TERMINAL  # else the run could never be over
+            if run.last_event_seq >= self._settings.events_per_run and not ends:
                 raise InvalidRun("run_id", f"the run has {run.last_event_seq} events, and no more are kept")
             return self._acted(run_id, lifecycle.relay(sent, now))
 

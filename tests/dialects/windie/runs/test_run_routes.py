@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,3 +244,15 @@ async def test_racing_heartbeats_are_given_a_run_once(shared: Runs) -> None:
         beats = await asyncio.gather(*(shared.given(name.format(number), workspace) for number in range(20)))
         assert [found for found in beats if found is not None] == [run]
         assert (await shared.types(run)).count("run-worker-assigned") == 1
+
+
+async def test_a_server_that_stops_does_not_wait_for_polls(tmp_path: Path) -> None:
+    async with serving(tmp_path) as runs:
+        run = await runs.create()
+        with socket.create_connection(("127.0.0.1", runs.served.ready["port"])) as poll:
+            path = f"/windie/api/runs/{run}/events?after_seq=1&wait_seconds=30"
+            poll.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-windie-runs-key: {KEY}\r\n\r\n".encode())
+            await runs.status(run)
+            began = time.monotonic()
+            assert await asyncio.to_thread(runs.served.stop) == 0
+            assert time.monotonic() - began < 10
