@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.agents.native.model_server.script import Answer, Say, pieces_of, say
-from tests.dialects.windie.runs.kit import KEY, ask
+from tests.dialects.windie.runs.kit import KEY, ask, serving
 from tests.faults.process import eventually
 
 from .worker_rig import LIMIT, Stage, staged, types
@@ -175,6 +175,19 @@ async def test_without_an_address_it_is_the_server_that_runs_here(stage: Stage) 
     run = await stage.runs.create()
     stage.worker("--once", BACKEND_HTTP_URL="", DRAGOMAN_URL=f"http://127.0.0.1:{stage.port}")
     await stage.becomes(run, "completed")
+
+
+async def test_runs_of_a_server_elsewhere_are_done_by_the_agents_that_are_here(stage: Stage) -> None:
+    stage.model.script(say("done here"))
+    async with serving(stage.folder / "elsewhere") as elsewhere:
+        files = [{"artifact_id": "a.png", "filename": "shot.png", "content_type": "image/png"}]
+        run = await elsewhere.create(files=files)
+        port = elsewhere.served.ready["port"]
+        worker = stage.worker("--once", port=port, DRAGOMAN_URL=f"http://127.0.0.1:{stage.port}")
+        assert await worker.ended() == 0
+        assert (await elsewhere.log(run))[-1]["payload"]["payload"] == {"final_response": "done here"}
+        assert (await elsewhere.served.asked("GET", "/sessions"))["sessions"] == []
+    assert len((await stage.runs.served.asked("GET", "/sessions"))["sessions"]) == 1
 
 
 async def test_with_an_installs_token_the_runs_are_that_users(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class WorkerProcess:
         self.out = folder / "worker.out"
         self.log = folder / "worker.log"
         line = [sys.executable, "-m", "dragoman", "worker", "--workspace", "ws", "--interval", "0.1", *flags]
-        env = {**os.environ, "DRAGOMAN_DATA": str(folder), **env}
+        env = {**os.environ, "DRAGOMAN_DATA": str(folder), "DRAGOMAN_PORT": "0", **env}
         with self.out.open("ab") as out, self.log.open("ab") as log:
             self.process = subprocess.Popen(line, stdout=out, stderr=log, env=env)
 

@@ -220,7 +220,12 @@ def _talking(parser: Parser) -> None:
 
 
 def _working(parser: Parser) -> None:
-    parser.add_argument("--server", metavar="URL", help="root of WindieOS's protocol (BACKEND_HTTP_URL, else ours)")
+    parser.add_argument(
+        "--server", metavar="URL", help="where the runs are: root of WindieOS's protocol (BACKEND_HTTP_URL, else here)"
+    )
+    parser.add_argument(
+        "--agents", metavar="URL", help="where the agents are (the server that runs here, else that of the runs)"
+    )
     parser.add_argument("--runs-key", metavar="KEY", help="key of its runs (better: AGENT_RUNS_API_KEY)")
     parser.add_argument("--workspace", metavar="NAME", help="whose runs (AGENT_VM_WORKSPACE_ID)")
     parser.add_argument(

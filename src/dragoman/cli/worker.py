@@ -1,7 +1,7 @@
 """``dragoman worker``: does the runs that are queued in a workspace, one after the other (docs/runs.md, "A worker").
 
-Its agents are woken up on the server that keeps the runs. Keys come from the environment or from flags; other users of
-the machine can read flags.
+The runs may be kept by a server elsewhere; the agents are those of the server that runs here, or, where none does, of
+the one that keeps the runs. Keys come from the environment or from flags; other users of the machine can read flags.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman.client.errors import ClientError, Refused
 from dragoman.client.windie import AgentSdkClient, WindieOptions
+from dragoman.client.windie.addresses import resolved
 from dragoman.client.windie_worker import Memory, Outcome, RunsClient, Worker, WorkerOptions, identity
 from dragoman.server.logs import Scrubber, set_up
-from dragoman.server.settings import default_file, load
+from dragoman.server.settings import Settings, default_file, load
 
 from .leaving import leave_without_waiting, own_threads
 from .main import complain
@@ -28,8 +30,9 @@ from .reaching import Reach, reach
 
 log = logging.getLogger("dragoman.worker")
 
-VARIABLES = {
+VARIABLES: dict[str, tuple[str, ...]] = {
     "server": ("BACKEND_HTTP_URL",),
+    "agents": (),
     "runs_key": ("AGENT_RUNS_API_KEY", "WINDIE_RUNS_API_KEY"),
     "workspace": ("AGENT_VM_WORKSPACE_ID", "WINDIE_VM_WORKSPACE_ID"),
     "worker_id": ("AGENT_VM_WORKER_ID", "WINDIE_VM_WORKER_ID"),
@@ -58,10 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
     for flag in ("runs_key", "install_token"):
         scrubber.add(given[flag])
     set_up("info", as_json=False, scrubber=scrubber)
-    if given["server"]:
-        return _living(arguments, given, given["server"])
-    arguments.url = None
-    return _at_ours(arguments, given)
+    places = _places(given, arguments)
+    return places if isinstance(places, int) else _living(arguments, given, *places)
+
+
+class Place(NamedTuple):
+    """A server: the root of WindieOS's protocol there, and what is shown to it."""
+
+    root: str
+    token: str | None
 
 
 def _given(arguments: argparse.Namespace, flag: str, environment: Mapping[str, str]) -> str | None:
@@ -70,29 +78,52 @@ def _given(arguments: argparse.Namespace, flag: str, environment: Mapping[str, s
     return said if said is not None else next(filter(None, map(environment.get, VARIABLES[flag])), None)
 
 
-def _at_ours(arguments: argparse.Namespace, given: dict[str, str | None]) -> int:
-    """With the server that runs here."""
+def _places(given: dict[str, str | None], arguments: argparse.Namespace) -> tuple[Place, Place] | int:
+    """Where the runs are, and where the agents; else the exit code, when it was said why."""
+    token = given["install_token"]
+    runs = Place(given["server"], token) if given["server"] else None
+    agents = Place(given["agents"], token) if given["agents"] else None
+    if runs is None or agents is None:
+        ours = _ours(arguments, is_needed=runs is None)
+        if isinstance(ours, int):
+            return ours
+        here = None if ours is None else _here(ours, token if runs is None else None)
+        runs = runs or here
+        agents = agents or here or runs
+    assert runs is not None
+    assert agents is not None
+    return runs, agents
+
+
+def _here(server: Reach, token: str | None) -> Place:
+    """Whoever shows a server's own token needs no install, while installs are not asked for theirs."""
+    return Place(f"{server.url.removesuffix('/hub')}/windie", token or server.token)
+
+
+def _ours(arguments: argparse.Namespace, *, is_needed: bool) -> Reach | int | None:
+    """The server that runs here; None where there is none and none is needed."""
     found: list[Reach] = []
 
     async def look(server: Reach) -> int:
         found.append(server)
         return 0
 
-    arguments.token = None
-    code = reach(look, arguments)
+    async def nobody(_: Settings) -> int:
+        return 0
+
+    arguments.url = arguments.token = None
+    code = reach(look, arguments, otherwise=None if is_needed else nobody)
     if not found:
-        return code
+        return code or None
     if not found[0].url.endswith("/hub"):
-        return complain(f"worker: where windie is at {found[0].url} cannot be told (--server)")
-    # Whoever shows the server's own token needs no install, while installs are not asked for theirs.
-    given["install_token"] = given["install_token"] or found[0].token
-    return _living(arguments, given, f"{found[0].url.removesuffix('/hub')}/windie")
+        return complain(f"worker: where windie is at {found[0].url} cannot be told (--server, --agents)")
+    return found[0]
 
 
-def _living(arguments: argparse.Namespace, given: dict[str, str | None], server: str) -> int:
+def _living(arguments: argparse.Namespace, given: dict[str, str | None], at: Place, agents: Place) -> int:
     async def living() -> int:
         threads = own_threads()
-        code = await _until_signalled(arguments, given, server)
+        code = await _until_signalled(arguments, given, at, agents)
         leave_without_waiting(threads, code)
         return code
 
@@ -102,16 +133,17 @@ def _living(arguments: argparse.Namespace, given: dict[str, str | None], server:
         return complain(f"worker: {problem}")
 
 
-async def _until_signalled(arguments: argparse.Namespace, given: dict[str, str | None], server: str) -> int:
-    token = given["install_token"]
+async def _until_signalled(
+    arguments: argparse.Namespace, given: dict[str, str | None], at: Place, agents: Place
+) -> int:
     sdk = AgentSdkClient(
-        server,
-        install_token=token,
+        agents.root,
+        install_token=agents.token,
         options=WindieOptions(event_backlog=EVENTS, answer_limit=CONNECTING),
     )
-    runs = RunsClient(sdk.addresses.http, given["runs_key"] or "", install_token=token)
+    runs = RunsClient(resolved(at.root, None, {}).http, given["runs_key"] or "", install_token=at.token)
     who = identity(given["workspace"] or "", worker_id=given["worker_id"], vm_id=given["vm_id"], user_id=given["user"])
-    memory = _memory(server, who.workspace_id, given["worker_id"])
+    memory = _memory(at.root, who.workspace_id, given["worker_id"])
     ended: list[Outcome] = []
     worker = Worker(
         who,
@@ -119,13 +151,16 @@ async def _until_signalled(arguments: argparse.Namespace, given: dict[str, str |
         sdk=sdk,
         memory=memory,
         folder=arguments.folder,
+        shows_pictures=at.root == agents.root,
         options=WorkerOptions(interval=arguments.interval),
         ended=lambda run_id, outcome: _print(run_id, outcome, ended),
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _leave, worker, asyncio.current_task())
-    log.info("worker %s of the workspace %s at %s", who.worker_id, who.workspace_id, server)
+    log.info("worker %s of the workspace %s at %s", who.worker_id, who.workspace_id, at.root)
+    if at.root != agents.root:
+        log.info("its agents are those of %s", agents.root)
     try:
         with memory or contextlib.nullcontext():
             await worker.run(once=arguments.once)

@@ -65,6 +65,7 @@ class Execution:
         sdk: AgentSdkClient,
         memory: Memory | None = None,
         folder: str | None = None,
+        shows_pictures: bool = True,
     ) -> None:
         self.run_id = str(assigned["run_id"])
         self.turn_ref = f"run-turn-{uuid.uuid4()}"
@@ -77,6 +78,7 @@ class Execution:
         self._sdk = sdk
         self._memory = memory
         self._folder = folder
+        self._shows_pictures = shows_pictures
         self._seq = 0
         self._asked = False
         self._paused = False
@@ -220,7 +222,7 @@ class Execution:
     async def _ask(self, agent: Agent) -> Turn:
         text = str(self._assigned["query"])
         files = [file for file in self._assigned.get("files") or () if isinstance(file, dict)]
-        pictures = [str(file["artifact_id"]) for file in files if _is_picture(file)]
+        pictures = [str(file["artifact_id"]) for file in files if self._shows_pictures and _is_picture(file)]
         await agent.query(
             text,
             self._conversation,

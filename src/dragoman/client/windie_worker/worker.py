@@ -42,7 +42,8 @@ def identity(
 class Worker:
     """See the module. ``memory`` is for a worker with a name that outlives its process; it is held by the caller.
 
-    ``folder`` is where the agent works, if the server lets it. ``ended`` hears of each run that was over here.
+    ``folder`` is where the agent works, if the server lets it. ``shows_pictures``: the agents' server has the artifacts
+    of the runs. ``ended`` hears of each run that was over here.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Worker:
         sdk: AgentSdkClient,
         memory: Memory | None = None,
         folder: str | None = None,
+        shows_pictures: bool = True,
         options: WorkerOptions | None = None,
         ended: Callable[[str, Outcome], None] | None = None,
     ) -> None:
@@ -62,6 +64,7 @@ class Worker:
         self._sdk = sdk
         self._memory = memory
         self._folder = folder
+        self._shows_pictures = shows_pictures
         self._ended = ended
         self._leaving = asyncio.Event()
         self._now = asyncio.Event()
@@ -152,7 +155,13 @@ class Worker:
         if assigned and self._current is None and not self._leaving.is_set():
             log.info("run %s is given to this worker", assigned["run_id"])
             self._current = Execution(
-                assigned, self.who, runs=self._runs, sdk=self._sdk, memory=self._memory, folder=self._folder
+                assigned,
+                self.who,
+                runs=self._runs,
+                sdk=self._sdk,
+                memory=self._memory,
+                folder=self._folder,
+                shows_pictures=self._shows_pictures,
             )
             self._task = asyncio.create_task(self._current.live(), name=f"run {self._current.run_id}")
             self._task.add_done_callback(lambda _: self._now.set())
