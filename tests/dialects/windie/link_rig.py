@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -154,6 +154,17 @@ class Place:
             return next((row.session for row in rows(LOCAL) if row.title == ref), None)
 
         return await self.hub.get(await until(look, ref))
+
+    @contextmanager
+    def slow_disk(self) -> Iterator[None]:
+        """Nothing becomes durable meanwhile."""
+        journal = self.hub.journal
+        journal._scheduled = True  # as if the disk had been asked, and did not answer
+        try:
+            yield
+        finally:
+            journal._scheduled = False
+            journal._schedule()
 
     async def upload(self, data: bytes = PNG, owner: str = "anybody") -> str:
         """Upload an artifact; its id."""

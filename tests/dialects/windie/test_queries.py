@@ -180,17 +180,19 @@ async def test_tools_are_taken_back_where_nothing_runs_before_they_are_offered_i
     tmp_path: Path,
 ) -> None:
     """Else every conversation that a link ever had would stay in memory."""
-    async with place(tmp_path, WindieSettings(followed=3, tasks=2)) as here:
+    async with place(tmp_path, WindieSettings(followed=4, tasks=3)) as here:
         client = await here.client(agent_definition=definition(tool()))
         running = client.ask(WAIT, "running")
         await client.reply(running, "query-accepted")
-        for ref in ("one", "two", "three", "one"):
-            await client.ended(client.ask("hello", ref))
+        for ref in ("one", "two", "three", "four", "one"):
+            assert await client.ended(client.ask(script("say Hi."), ref)) == "Hi."
             assert [spec.name for spec in here.model.requests[-1].tools] == ["save_note"]
         offering = [
-            ref for ref in ("running", "one", "two", "three") if (await here.session(ref)).offers_tools(client.link.id)
+            ref
+            for ref in ("running", "one", "two", "three", "four")
+            if (await here.session(ref)).offers_tools(client.link.id)
         ]
-        assert offering == ["running", "one", "three"]
+        assert offering == ["running", "one", "three", "four"]
 
 
 async def test_a_conversations_name_has_an_end(here: Place) -> None:
@@ -385,6 +387,32 @@ async def test_no_turn_is_begun_that_nobody_hears(here: Place, steps: int) -> No
     await until(lambda: not here.dialect.tasks, "nothing is worked on any more")
     for row in here.hub.registry.rows(LOCAL):
         await settled(await here.hub.get(row.session))
+
+
+async def test_a_prompt_that_the_disk_takes_late_is_ended_with_the_last_link(here: Place) -> None:
+    client = await here.client()
+    await client.ended(client.ask("hello"))
+    session = await here.session()
+    with here.slow_disk():
+        client.ask(WAIT)
+        await until(lambda: session.state.turn, "its turn is recorded")
+        client.leave()
+        await turns_of_the_loop()
+    await settled(session)
+    assert session.shown.turn is None
+
+
+async def test_a_disk_that_fails_is_told(here: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    client = await here.client()
+    await client.ended(client.ask("hello"))
+    here.hub.journal.fail("no room")
+    name = client.ask("later")
+    assert "no room" in (await client.reply(name, "error"))["payload"]["message"]
+    assert f"SESSION_ERROR: query {name}" in caplog.text
+    here.hub.journal.heal()
+    client.ask(script("say Now."), name=name)
+    assert (await client.reply(name, "streaming-complete"))["payload"]["final_response"] == "Now."
 
 
 async def test_a_link_that_is_being_closed_begins_nothing(here: Place) -> None:

@@ -191,6 +191,22 @@ async def test_a_stop_at_any_moment_leaves_nothing_running(here: Place, steps: i
     assert await outcomes(here) in (["completed"], ["cancelled", "completed"])
 
 
+async def test_a_query_is_stopped_while_the_disk_takes_its_prompt(here: Place) -> None:
+    client = await here.client()
+    await client.ended(client.ask("hello"))
+    session = await here.session()
+    with here.slow_disk():
+        name = client.ask(WAIT)
+        await until(lambda: session.state.turn, "its turn is recorded")
+        stopping = client.send("stop-query", {"conversation_ref": "conv"})
+        await turns_of_the_loop()
+        assert client.told(stopping) == [], "it has not ended yet, as far as anybody may be told"
+    frame = await client.reply(stopping, "stop-query-ack")
+    assert frame["payload"] == ack(True, "conv", name)
+    assert client.told(name) == []
+    assert await outcomes(here) == ["completed", "cancelled"]
+
+
 async def test_a_stopped_query_may_be_sent_anew(here: Place) -> None:
     """The same id again is the same query, which has been stopped; another id is a new one."""
     client = await here.client()
