@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from dragoman.agents.native.providers.conversation import Image, UserMessage
+from dragoman.agents.native.providers.port import ProviderFailed
 from dragoman.dialects.windie.settings import WindieSettings
 from dragoman.hub.events import ArtifactStored, ClientToolsDeclared, PromptSubmitted, SettingsChanged, TurnStarted
 from dragoman.hub.permissions import LOCAL
 from dragoman.hub.session import Session
-from tests.agents.native.native_rig import of, script, settled
+from tests.agents.native.native_rig import Given, of, script, settled
 from tests.hub.rig import turns_of_the_loop, until
 
 from .judges.sequence import faults, heard
@@ -163,6 +164,44 @@ async def test_an_agent_of_another_kind_is_asked(here: Place) -> None:
     await client.reply(name, "streaming-complete")
 
 
+async def test_an_agent_that_is_shown_no_pictures_is_asked_without(
+    here: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    session = await here.hub.create("scripted")
+    client = await here.client()
+    name = client.ask("say hello", session.id, screenshot_ref=await here.upload())
+    await client.reply(name, "streaming-complete")
+    (prompt,) = await prompts(here, session)
+    assert not prompt.attachments
+    assert "goes without screenshots" in caplog.text
+
+
+@pytest.mark.parametrize("host_tools", [(), ("read",)])
+async def test_a_program_with_tools_of_its_own_answers_only_where_this_host_may_be_touched(
+    tmp_path: Path, host_tools: tuple[str, ...]
+) -> None:
+    """Whoever named it: the server's settings, or the folder that the conversation works in."""
+    async with place(tmp_path, WindieSettings(host_tools=host_tools)) as here:
+
+        async def choose(provider: str | None, model: str | None) -> Given:
+            return Given("claude-code", "m", lambda: here.model, delegate=_no_program)
+
+        _factory(here)._models.choose = choose
+        client = await here.client()
+        error = await client.reply(client.ask("hello"), "error")
+        assert ("program with tools of its own" in error["payload"]["message"]) == (not host_tools)
+        assert bool(await prompts(here, await here.session())) == bool(host_tools)
+
+
+def _factory(here: Place) -> Any:
+    return next(factory for factory in here.hub.factories if factory.kind == "native")
+
+
+def _no_program() -> Any:
+    raise ProviderFailed("it is not there")
+
+
 async def test_a_workspace_that_is_permitted_is_where_the_conversation_works(tmp_path: Path) -> None:
     project = tmp_path / "projects" / "mine"
     project.mkdir(parents=True)
@@ -170,6 +209,8 @@ async def test_a_workspace_that_is_permitted_is_where_the_conversation_works(tmp
         client = await here.client()
         await client.ended(client.ask("hello", workspace_path=str(project)))
         assert (await here.session()).state.cwd == str(project)
+        assert "on their own machine" not in here.model.requests[-1].system
+        await client.ended(client.ask("hello", agent_definition=definition(runtime={"workspace_path": str(project)})))
         assert "on their own machine" not in here.model.requests[-1].system
         await client.ended(client.ask("hello", "other", workspace_path=str(tmp_path)))
         assert (await here.session("other")).state.cwd == here.hub.cwd

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.hub.errors import InvalidRequest, LimitReached
-from dragoman.hub.events import Attachment, TurnEnded
+from dragoman.hub.events import Attachment, Json, TurnEnded
 from dragoman.hub.permissions import Principal
 from dragoman.hub.session import Session
 from dragoman.hub.turns import Receipt
@@ -27,6 +27,7 @@ from .conversations import DIALECT
 from .host import Host
 from .lanes import Place
 from .link_tools import LinkTools
+from .model_lists import programs
 from .turn_settings import TurnSettings, Wanted, turn_settings
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ _NEWEST = 64
 
 _DETAIL = ("system_state_internal", "workspace_path", "query_context", "capture_meta", "revision_id")
 """What is kept of a query beside its texts, and not shown to the model."""
+
+PROGRAM = (
+    "This conversation would be answered by a program with tools of its own, which this server keeps to itself: "
+    "choose another model_provider"
+)
 
 _FAILURES = {
     "provider_rate_limited": "LLM_RATE_LIMIT",
@@ -117,8 +123,12 @@ class _Asking:
     def _settings(self, wanted: Wanted, cwd: str) -> TurnSettings:
         """A path that is not where the session works is told to its model."""
         real = self._host.conversations.workspace(self._path)
-        told = None if real is not None and str(real) == cwd else self._path
-        return turn_settings(msgspec.structs.replace(wanted, workspace=told), self._host.settings)
+        works_there = real is not None and str(real) == cwd
+        definition = _without_path(wanted.definition) if works_there else wanted.definition
+        told = None if works_there else self._path
+        return turn_settings(
+            msgspec.structs.replace(wanted, definition=definition, workspace=told), self._host.settings
+        )
 
     async def _set_up(self, session: Session, principal: Principal, wanted: Wanted) -> None:
         """Only what differs: most queries of a conversation run with what the one before did."""
@@ -126,7 +136,20 @@ class _Asking:
         changes = {name: value for name, value in made.session.items() if session.state.settings.get(name) != value}
         if changes:
             await session.change_settings(principal, changes)
+        await self._check_who_answers(session)
         await self._tools.offer(principal, session, made.offers)
+
+    async def _check_who_answers(self, session: Session) -> None:
+        """No program that runs whole turns, unless conversations may touch this host: what tools it is given, no
+        setting of a session says. The user may name one, the server's settings, or the session's folder."""
+        host, settings = self._host, session.state.settings
+        if host.settings.host_tools:
+            return
+        found = await host.providers.usual(_text(settings.get("provider")), _text(settings.get("model")))
+        named = found is not None and found.provider in programs(host.providers)
+        # Of the folder's own word the agent alone knows, and such a program is shown no pictures.
+        if named or (session.artifacts is not None and not await session.shows_pictures()):
+            raise InvalidRequest(PROGRAM)
 
     # Its prompt
 
@@ -226,6 +249,17 @@ async def _over(session: Session, receipt: Receipt) -> None:
         if isinstance(fact, TurnEnded) and fact.turn == turn and fact.problem is not None:
             code = _FAILURES.get(fact.problem.code, "LLM_ERROR")
             log.info("%s: turn %s of session %s failed: %.500s", code, turn, session.id, fact.problem.message)
+
+
+def _without_path(definition: AgentDefinition | None) -> AgentDefinition | None:
+    if definition is None:
+        return None
+    runtime = msgspec.structs.replace(definition.runtime, workspace_path=None)
+    return msgspec.structs.replace(definition, runtime=runtime)
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _runtime_path(definition: AgentDefinition | None) -> str | None:
