@@ -58,3 +58,24 @@ async def test_screenshots_of_the_past_are_shown_also_those_of_tools(here: Place
     assert isinstance(user, UserMessage)
     assert isinstance(tool, ToolMessage)
     assert [image.data for image in (*user.images, *tool.images)] == [PNG, PNG + b"of the tool"]
+
+
+async def test_results_of_a_history_in_the_contracts_own_fields_have_a_call_each(here: Place) -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look for tea, twice."},
+        {"role": "assistant", "content": "I look."},
+        {"role": "tool", "content": "Tea is hot.", "tool_name": "search", "correlation_id": "c1"},
+        {"role": "tool", "content": "Tea is wet.", "tool_name": "search"},
+        {"role": "tool", "content": "of no tool"},
+        {"role": "assistant", "content": "It is hot."},
+    ]
+    await rehydrate(await here.client(), messages)
+    assert here.model.last[:-1] == (
+        UserMessage("Look for tea, twice."),
+        AssistantMessage((Text("I look."),)),
+        AssistantMessage((Call("c1", "search", {}),)),
+        ToolMessage("c1", "search", "Tea is hot."),
+        AssistantMessage((Call("rehydrated_3", "search", {}),)),
+        ToolMessage("rehydrated_3", "search", "Tea is wet."),
+        AssistantMessage((Text("It is hot."),)),
+    )

@@ -194,6 +194,11 @@ class NativeAgent:
         wanted = self._wanted(config)
         chosen = await self._chosen(wanted)
         if chosen.delegate is not None:
+            if isinstance(self._session.state.settings.get("enabled_tools"), list):
+                raise InvalidRequest(
+                    f"{chosen.provider_id} has tools of its own: it runs no session that says which tools it may have"
+                    " (enabled_tools)"
+                )
             return self._delegated(turn, chosen, chosen.delegate())
         if self._mcp is not None and config is not None:
             self._mcp.configure(turn.turn, config)

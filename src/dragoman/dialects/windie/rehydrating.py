@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dragoman.hub.errors import Unsupported
-from dragoman.hub.events import Attachment, HistoryMessage, Json
+from dragoman.hub.events import Attachment, HistoryCall, HistoryMessage, Json
 from dragoman.hub.session import Session
 
 from . import screenshots
@@ -107,16 +107,23 @@ async def _keep_pictures(
 
 
 def _messages(entries: Collection[HistoryEntry], pictures: _Pictures) -> Iterator[HistoryMessage]:
+    """The entries in order. In a history that names no call at all, which the contract's own fields cannot, each result
+    that names its tool is taken for that of a call just before it; elsewhere one without its call is an orphan."""
     known: set[str] = set()
+    calls_are_told = any(entry.tool_calls for entry in entries)
     for at, entry in enumerate(entries):
         calls = tuple(calls_of(entry.tool_calls)) if entry.role == "assistant" else ()
+        call = _call_of(entry, known)
+        if entry.role == "tool" and entry.tool_name and not calls_are_told:
+            call = call or f"rehydrated_{at}"
+            yield HistoryMessage("assistant", "", calls=(HistoryCall(call, entry.tool_name, {}),))
         known.update(each.call for each in calls)
         yield HistoryMessage(
             role=entry.role,
             content=entry.content,
             kind=entry.message_type,
             tool=entry.tool_name,
-            call=_call_of(entry, known),
+            call=call,
             at=_milliseconds(entry.timestamp),
             artifacts=tuple(picture.artifact for picture in pictures.get(at, ())),
             calls=calls,

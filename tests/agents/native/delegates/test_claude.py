@@ -83,6 +83,16 @@ async def test_a_text_turn_is_told_in_the_order_of_a_native_one(tmp_path: Path) 
     assert of(facts, TurnEnded)[0].result == "Hello there"
 
 
+async def test_it_runs_no_session_that_says_which_tools_it_may_have(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as hub:
+        facts = await hub.turn(await hub.session(**CLAUDE, enabled_tools=[]), "text Hello there")
+    ended = of(facts, TurnEnded)[0]
+    assert ended.outcome == "failed"
+    assert ended.problem is not None
+    assert "enabled_tools" in ended.problem.message
+    assert not of(facts, StepStarted)
+
+
 async def test_a_tool_turn_has_a_step_for_each_message_and_each_call_once(tmp_path: Path) -> None:
     async with claude_hub(tmp_path) as hub:
         facts = await hub.turn(await hub.session(**CLAUDE), "text I look.\nread a.txt\nbreaks Grep\ntext Done")
