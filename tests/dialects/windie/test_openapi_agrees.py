@@ -21,7 +21,7 @@ import requests  # noqa: E402  it comes with schemathesis
 from schemathesis import GenerationMode  # noqa: E402
 from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 
-EXAMPLES = 25
+EXAMPLES = 15
 """Requests of each kind that each operation gets."""
 
 INDEX = {f"{route.method} {route.path}": route for route in ROUTES}
