@@ -46,8 +46,6 @@ WRONG_KEY = (401, "Invalid runs API key")
 AT_ONCE = 8.0
 """Seconds within which a refusal comes; a body that does not come is given up later than that."""
 
-SERVED = {(route.method, route.path) for route in ROUTES}
-
 Refusal = tuple[int, str]
 
 
@@ -206,8 +204,7 @@ async def watched(folder: Path, policy: Policy, **more: Any) -> AsyncIterator[Wa
 def test_every_route_has_its_row() -> None:
     """A route that is added must say here who may use it."""
     assert len({row.id for row in ROWS}) == len(ROWS)
-    known = {(row.method, row.path) for row in ROWS}
-    assert known >= SERVED
+    assert {(row.method, row.path) for row in ROWS} == {(route.method, route.path) for route in ROUTES}
 
 
 def refusal_of(policy: Policy, shown: Shown, row: Row) -> Refusal | None:
@@ -247,7 +244,7 @@ async def test_whoever_may_is_answered(tmp_path: Path, name: str, group: str) ->
     policy, cap = POLICIES[name], {"runs": {"max_active_per_workspace": 1000}}
     async with watched(tmp_path, policy, **cap) as server:
         for row in GROUPS[group]:
-            if (row.method, row.path) not in SERVED or row == FORGET_ME:
+            if row == FORGET_ME:
                 continue
             key: tuple[Header, ...] = ((RUNS_KEY_HEADER, RUNS_KEY),) if row.keyed else ()
             server.seen.clear()
@@ -339,7 +336,7 @@ async def test_runs_want_their_key_beside_the_token(tmp_path: Path, name: str) -
     async with watched(tmp_path, POLICIES[name]) as server:
         before = server.files()
         token = _bearer(server.mine["install_token"]) if name == "on" else ()
-        for row in (row for row in RUNS if (row.method, row.path) in SERVED):
+        for row in RUNS:
             for shown in wrong_keys(RUNS_KEY, RUNS_KEY_HEADER):
                 carried = shown if not (token and any(each == "Authorization" for each, _ in shown)) else ()
                 answer = await server.ask_without_a_body(row, (*token, *carried))
@@ -352,7 +349,7 @@ async def test_runs_want_their_key_beside_the_token(tmp_path: Path, name: str) -
 async def test_without_a_key_of_its_own_a_server_lets_nobody_at_runs(tmp_path: Path, name: str) -> None:
     async with watched(tmp_path, POLICIES[name], runs_key=None) as server:
         token = _bearer(server.mine["install_token"]) if name == "on" else ()
-        for row in (row for row in RUNS if (row.method, row.path) in SERVED):
+        for row in RUNS:
             for shown in ((), ((RUNS_KEY_HEADER, ""),), ((RUNS_KEY_HEADER, "None"),), ((RUNS_KEY_HEADER, RUNS_KEY),)):
                 answer = await server.ask_without_a_body(row, (*token, *shown))
                 assert (answer.status, answer.detail) == NO_KEY, (row.id, shown)
@@ -364,9 +361,6 @@ async def test_stopping_all_wants_the_control_key_too_where_there_is_one(tmp_pat
     control = "c0ntrol-key"
     async with watched(tmp_path, POLICIES["off, loopback"], windie={"runs_control_key": control}) as server:
         key: Header = (RUNS_KEY_HEADER, RUNS_KEY)
-        rows = [row for row in RUNS if (row.method, row.path) in SERVED]
-        if STOP_ALL not in rows:
-            pytest.skip("no runs are served")
         for shown in wrong_keys(control, CONTROL_KEY_HEADER):
             answer = await server.ask_without_a_body(STOP_ALL, (key, *shown))
             assert answer.status == 401, shown
@@ -375,7 +369,7 @@ async def test_stopping_all_wants_the_control_key_too_where_there_is_one(tmp_pat
         with_control: Header = (CONTROL_KEY_HEADER, control)
         assert (await server.ask_without_a_body(STOP_ALL, (with_control,))).detail == WRONG_KEY[1]
         assert (await server.ask(STOP_ALL, (key, with_control))).status == 200
-        for row in rows:
+        for row in RUNS:
             if row != STOP_ALL:
                 assert (await server.ask(row, (key,))).status == row.status, row.id
 
@@ -386,8 +380,6 @@ async def test_stopping_all_wants_the_control_key_too_where_there_is_one(tmp_pat
 @pytest.mark.parametrize("row", INTROSPECTION, ids=lambda row: row.id)
 async def test_nothing_is_said_of_another_user(tmp_path: Path, row: Row) -> None:
     """Spec §11, row 22: before any provider is asked."""
-    if (row.method, row.path) not in SERVED:
-        pytest.skip("it is not served")
     async with watched(tmp_path, POLICIES["on"]) as server:
         token = _bearer(server.mine["install_token"])
         for other in (server.others["user_id"], "default_user", "anybody", server.mine["user_id"].upper()):
