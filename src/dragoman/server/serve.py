@@ -401,6 +401,8 @@ class Server:
         budget = QUICK_BUDGET if self.hurried.is_set() else self.settings.server.stop_budget
         for dialect in self._dialects:
             await dialect.close(budget * 0.1)
+        if self._windie is not None:
+            await self._windie.end_polls()
         self._application.close_links()
         await asyncio.gather(*(listener.close(budget * 0.15) for listener in self._listeners))
         if self.settings.server.socket is not None:

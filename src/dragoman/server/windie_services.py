@@ -41,6 +41,10 @@ class WindieServices:
             await services.runs.open()
         return services
 
+    async def end_polls(self) -> None:
+        """Answer those that wait for a run's events: their connections are about to be closed."""
+        await self.runs.close()
+
     async def close(self, budget: float) -> None:
         """Let go of all of it, within about ``budget`` seconds."""
         await self._tasks.close(budget / 2)
