@@ -173,8 +173,9 @@ async def test_a_result_that_comes_twice_or_late_changes_nothing(here: Place, ca
     caplog.set_level("INFO")
     client = await working(here)
     name, call = await called(client)
-    for output in ("first", "second"):
-        client.send("tool-result", result(call, data={"output": output, "screenshot_ref": await here.upload()}))
+    ref = await here.upload()
+    client.send("tool-result", result(call, data={"output": "first", "screenshot_ref": ref}))
+    client.send("tool-result", result(call, data={"output": "second"}))
     await client.ended(name)
     heard = len(client.heard)
     late = client.send("tool-result", result(call))

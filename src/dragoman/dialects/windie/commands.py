@@ -33,6 +33,8 @@ class Commands:
         self._user = user
         self._host = host
         self._tools = LinkTools(link, max(host.settings.followed, host.settings.tasks + 1))
+        self._taking: set[str] = set()
+        """The calls and bundles whose results are being taken."""
 
     @staticmethod
     def is_exempt(message: client.ClientMessage) -> bool:
@@ -81,10 +83,10 @@ class Commands:
         await preferences.wakeword_detected(self._link, self._host, message)
 
     async def _tool_result(self, message: client.ClientMessage) -> None:
-        await tool_result(self._link, self._user, self._host, message)
+        await tool_result(self._link, self._user, self._host, message, self._taking)
 
     async def _tool_bundle_result(self, message: client.ClientMessage) -> None:
-        await tool_bundle_result(self._link, self._user, self._host, message)
+        await tool_bundle_result(self._link, self._user, self._host, message, self._taking)
 
 
 _HANDLERS: dict[type[client.Payload], Callable[[Commands, client.ClientMessage], Awaitable[None]]] = {

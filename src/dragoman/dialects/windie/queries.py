@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.hub.errors import InvalidRequest, LimitReached
-from dragoman.hub.events import Attachment, Json, TurnEnded
+from dragoman.hub.events import Attachment, TurnEnded
 from dragoman.hub.permissions import Principal
 from dragoman.hub.session import Session
 from dragoman.hub.turns import Receipt
@@ -27,7 +27,6 @@ from .conversations import DIALECT
 from .host import Host
 from .lanes import Place
 from .link_tools import LinkTools
-from .model_lists import programs
 from .turn_settings import TurnSettings, Wanted, turn_settings
 
 if TYPE_CHECKING:
@@ -41,11 +40,6 @@ _NEWEST = 64
 
 _DETAIL = ("system_state_internal", "workspace_path", "query_context", "capture_meta", "revision_id")
 """What is kept of a query beside its texts, and not shown to the model."""
-
-PROGRAM = (
-    "This conversation would be answered by a program with tools of its own, which this server keeps to itself: "
-    "choose another model_provider"
-)
 
 _FAILURES = {
     "provider_rate_limited": "LLM_RATE_LIMIT",
@@ -136,20 +130,7 @@ class _Asking:
         changes = {name: value for name, value in made.session.items() if session.state.settings.get(name) != value}
         if changes:
             await session.change_settings(principal, changes)
-        await self._check_who_answers(session)
         await self._tools.offer(principal, session, made.offers)
-
-    async def _check_who_answers(self, session: Session) -> None:
-        """No program that runs whole turns, unless conversations may touch this host: what tools it is given, no
-        setting of a session says. The user may name one, the server's settings, or the session's folder."""
-        host, settings = self._host, session.state.settings
-        if host.settings.host_tools:
-            return
-        found = await host.providers.usual(_text(settings.get("provider")), _text(settings.get("model")))
-        named = found is not None and found.provider in programs(host.providers)
-        # Of the folder's own word the agent alone knows, and such a program is shown no pictures.
-        if named or (session.artifacts is not None and not await session.shows_pictures()):
-            raise InvalidRequest(PROGRAM)
 
     # Its prompt
 
@@ -256,10 +237,6 @@ def _without_path(definition: AgentDefinition | None) -> AgentDefinition | None:
         return None
     runtime = msgspec.structs.replace(definition.runtime, workspace_path=None)
     return msgspec.structs.replace(definition, runtime=runtime)
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _runtime_path(definition: AgentDefinition | None) -> str | None:

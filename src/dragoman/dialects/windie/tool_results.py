@@ -37,15 +37,25 @@ WELL = ("ok", "success")
 _STATE = ("system_state", "system_state_internal", "capture_meta")
 
 
-async def tool_result(link: WindieLink, user: User, host: Host, message: ClientMessage) -> None:
-    """End the call that this is the result of."""
+async def tool_result(link: WindieLink, user: User, host: Host, message: ClientMessage, taking: set[str]) -> None:
+    """End the call that this is the result of. ``taking`` are the names of those of the link whose results are being
+    taken: the first one counts, however long its screenshot takes."""
     given = message.payload
     assert isinstance(given, ToolResult)
-    found = _call(link, given.request_id)
+    found = _call(link, given.request_id) if given.request_id not in taking else None
     if found is None:
         log.info("TOOL_NOT_FOUND: a result came for %.200r, which is no open call of its link", given.request_id)
         return
-    session, call = found
+    taking.add(given.request_id)
+    try:
+        await _end_call(link, user, host, given, *found)
+    finally:
+        taking.discard(given.request_id)
+
+
+async def _end_call(
+    link: WindieLink, user: User, host: Host, given: ToolResult, session: Session, call: OpenCall
+) -> None:
     if not given.success:
         log.info("TOOL_EXECUTION_ERROR: %s of session %s failed", call.tool, session.id)
     data = given.data or ToolData()
@@ -61,15 +71,27 @@ async def tool_result(link: WindieLink, user: User, host: Host, message: ClientM
     await _Results(link, user, session, pictures).end([result])
 
 
-async def tool_bundle_result(link: WindieLink, user: User, host: Host, message: ClientMessage) -> None:
-    """End the calls of the bundle that this is the result of. A step without a result was not run."""
+async def tool_bundle_result(
+    link: WindieLink, user: User, host: Host, message: ClientMessage, taking: set[str]
+) -> None:
+    """End the calls of the bundle that this is the result of. A step without a result was not run. ``taking`` is as for
+    ``tool_result``."""
     given = message.payload
     assert isinstance(given, ToolBundleResult)
-    found = _bundle(link, given.bundle_id)
+    found = _bundle(link, given.bundle_id) if given.bundle_id not in taking else None
     if found is None:
         log.info("TOOL_NOT_FOUND: results came for bundle %.200r, which is none of its link's", given.bundle_id)
         return
-    session, calls = found
+    taking.add(given.bundle_id)
+    try:
+        await _end_bundle(link, user, host, given, *found)
+    finally:
+        taking.discard(given.bundle_id)
+
+
+async def _end_bundle(
+    link: WindieLink, user: User, host: Host, given: ToolBundleResult, session: Session, calls: list[OpenCall]
+) -> None:
     if given.status != "success":
         log.info("TOOL_EXECUTION_ERROR: bundle %s of session %s: %s", given.bundle_id, session.id, given.status)
     results = _step_results(calls, given)
