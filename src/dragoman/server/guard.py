@@ -17,12 +17,17 @@ from dragoman.dialects.bearer import bearer_of
 
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  compared with, never bound to
 
+_NOT_IN_HOST = frozenset("/\\?#@")
+"""What ends a host where URLs are read, and what comes before one: in the header itself there is none of it."""
+
 OriginRule = Callable[[str, str], bool]
 """(path, origin) -> whether a dialect's own list lets this origin in."""
 
 
 def host_name(header: str) -> str:
     """The name in a Host header, without port and brackets, in lower case; empty when it is none."""
+    if not _NOT_IN_HOST.isdisjoint(header):
+        return ""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:

@@ -150,5 +150,7 @@ def set_up(level: str, *, as_json: bool, scrubber: Scrubber, stream: TextIO | No
     logging.getLogger("dragoman").setLevel(level.upper())
     # What an application raises is logged by ours; uvicorn's own errors are what clients do to it, at will.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    # So it is with the parser of forms, which names the bytes that it does not like.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     # That spans do not arrive is said once by ours; its library says it with every request.
     logging.getLogger("opentelemetry").setLevel(logging.WARNING if level == "debug" else logging.CRITICAL)

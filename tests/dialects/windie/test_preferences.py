@@ -222,14 +222,6 @@ async def test_settings_sent_right_behind_each_other_and_asked_for_at_once_are_i
     assert (at_once["model_mode"], at_once["interaction_mode"]) == ("online", "chat")
 
 
-async def test_a_program_with_tools_of_its_own_can_be_chosen_where_conversations_may_touch_the_host(
-    tmp_path: Path,
-) -> None:
-    async with provided(tmp_path, host_tools=("bash",)) as made:
-        reply = await answer(await made.client(), "update-settings", {"model_provider": "claude-code"})
-        assert reply["type"] == "settings-updated"
-
-
 # Tools and definition
 
 

@@ -34,8 +34,7 @@ async def compact(link: WindieLink, user: User, host: Host, message: ClientMessa
     ref = asked.conversation_ref or _newest(link)
     if user.lanes.knows(ref, message.id):
         return  # it came again while it is worked on
-    async with user.lanes.turn(link, ref, message.id) as place:
-        place.begun = True  # no query: nobody's stop ends it
+    async with user.lanes.turn(link, ref, message.id, query=False):
         session = await host.conversations.find(user.caller, ref)
         if session is None:
             raise InvalidRequest(f"there is no conversation {ref[:100]!r}")

@@ -62,9 +62,9 @@ class Following:
         """Tell nothing more of this turn: its client has stopped it."""
         self._muted.add(turn_ref)
 
-    def take(self) -> bytes | None:
-        """The frames of the next event that says something; None when there is none for now."""
-        while (event := self._source.peek()) is not None:
+    def take(self, until: int | None = None) -> bytes | None:
+        """The frames of the next event that says something, up to ``until``; None when there is none for now."""
+        while (until is None or self.cursor < until) and (event := self._source.peek()) is not None:
             made = self._made(event)
             self._source.skip()
             self.cursor = event.seq

@@ -6,8 +6,9 @@ A query sets what its session runs with, and must not change the turn before it:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Lanes:
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
         self._places: dict[tuple[str, str], Place] = {}
+        self._holds: Counter[str | None] = Counter()
+        self._freed = asyncio.Event()
 
     def knows(self, ref: str, message_id: str) -> bool:
         """Whether this query waits or runs."""
@@ -55,6 +58,19 @@ class Lanes:
             if not place.begun and ref in (None, place.ref) and message_id in (None, place.message_id)
         ]
 
+    @contextmanager
+    def held(self, ref: str | None) -> Iterator[None]:
+        """Let no query begin meanwhile in this conversation; None: in any."""
+        self._holds[ref] += 1
+        try:
+            yield
+        finally:
+            self._holds[ref] -= 1
+            if not self._holds[ref]:
+                del self._holds[ref]
+            self._freed.set()
+            self._freed = asyncio.Event()
+
     @asynccontextmanager
     async def turn(self, link: WindieLink, ref: str, message_id: str, *, query: bool = True) -> AsyncIterator[Place]:
         """Wait for the queries before this one, and have those behind it wait. One that ``knows`` has no second place.
@@ -66,6 +82,8 @@ class Lanes:
         lock = self._locks.setdefault(ref, asyncio.Lock())
         try:
             async with lock:
+                while query and (self._holds[ref] or self._holds[None]):
+                    await self._freed.wait()
                 yield place
         finally:
             del self._places[ref, message_id]

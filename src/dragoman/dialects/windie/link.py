@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from dragoman.dialects.base import Outbox, Wire
@@ -36,7 +36,7 @@ REFUSED = 1008
 TIMEOUT_REASON = "receive timeout"
 TOO_MANY = "Too many concurrent requests. Please wait."
 LOGGED = 10
-"""Messages of a link that were none and are logged; further ones would only fill the log."""
+"""Messages of a link that nothing can be done with and that are logged; further ones would only fill the log."""
 
 FAILED = "An internal error occurred"
 
@@ -61,9 +61,11 @@ class WindieLink:
         self._commands: Commands | None = None
         self._outbox = Outbox(dialect.settings.outbox_bytes)
         self._followed: OrderedDict[str, Following] = OrderedDict()
+        self._behind: deque[tuple[dict[str, int], bytes]] = deque()
+        """Answers that wait until these conversations are told up to there. One for each stop that is worked on."""
         self._decoding = False
         self._working = 0
-        self._unreadable = 0
+        self._noise = 0
         self._over = False
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
@@ -92,15 +94,16 @@ class WindieLink:
         """This link sends no pings of its own."""
 
     def pull(self) -> bytes | None:
-        frame = self._outbox.take()
+        frame = self._outbox.take() or self._due()
         if frame is not None:
             return frame
+        until = self._behind[0][0] if self._behind else {}
         for name, following in self._followed.items():
-            frame = following.take()
+            frame = following.take(until.get(name))
             if frame is not None:
                 self._followed.move_to_end(name)  # the others get their turn
                 return frame
-        return None
+        return self._due()
 
     def lost(self) -> None:
         self._over = True
@@ -119,6 +122,12 @@ class WindieLink:
         if not self._over:
             self._outbox.put(text_frame(encode_reply(message_id, payload)))
             self._wire.wake()
+
+    def reply_behind(self, message_id: str, payload: ReplyPayload) -> None:
+        """Answer a message once all is told that has happened by now in the conversations that this link follows."""
+        places = {name: following.session.head for name, following in self._followed.items()}
+        self._behind.append((places, text_frame(encode_reply(message_id, payload))))
+        self._wire.wake()
 
     def follow(self, session: Session, since: int | None = None) -> None:
         """Be told of this conversation from now on: all of its open turn, or what comes after ``since``."""
@@ -149,6 +158,11 @@ class WindieLink:
         following = self._followed.get(session.id)
         if following is not None:
             following.mute(turn_ref)
+
+    def noise(self) -> int:
+        """The level at which one more message is logged that nothing can be done with."""
+        self._noise += 1
+        return logging.INFO if self._noise <= LOGGED else logging.DEBUG
 
     def revoked(self) -> None:
         """Its token is nobody's any more."""
@@ -187,7 +201,7 @@ class WindieLink:
             accepted, rejected = validate_manifest(definition.tools.client_manifest)
             return handshake, ClientToolManifest(accepted=accepted, rejected=rejected)
 
-        return read() if size_of(message) < settings.offload_bytes else await asyncio.to_thread(read)
+        return read() if size_of(message) < settings.offload_bytes else await self._dialect.aside(read)
 
     def _begin(self, handshake: Handshake, manifest: ClientToolManifest | None, caller: Caller) -> None:
         if caller.user_id != handshake.user_id:
@@ -215,9 +229,9 @@ class WindieLink:
             return problem
 
     async def _decode_aside(self, message: str | bytes) -> None:
-        """In a thread; no further message is taken meanwhile, so that their order stays."""
+        """In the dialect's thread; no further message is taken meanwhile, so that their order stays."""
         try:
-            self._take(await asyncio.to_thread(self._decoded, message))
+            self._take(await self._dialect.aside(lambda: self._decoded(message)))
         finally:
             self._decoding = False
             self._wire.wake()
@@ -227,9 +241,7 @@ class WindieLink:
         commands = self._commands
         assert commands is not None
         if isinstance(message, ProtocolProblem):
-            self._unreadable += 1
-            level = logging.INFO if self._unreadable <= LOGGED else logging.DEBUG
-            log.log(level, "PARSE_VALIDATION_ERROR: %.300r", message.message)
+            log.log(self.noise(), "PARSE_VALIDATION_ERROR: %.300r", message.message)
             self.reply(message.message_id, Error(message=message.message))
         elif commands.is_exempt(message):
             self._dialect.tasks.start(self._run(commands, message), "result")
@@ -251,6 +263,19 @@ class WindieLink:
         except Exception:
             log.exception("a windie message failed")
             self.reply(message.id, Error(message=FAILED))
+
+    def _due(self) -> bytes | None:
+        """The oldest answer that was waiting for conversations to be told, once they are."""
+        if not self._behind:
+            return None
+        places, frame = self._behind[0]
+        for name, seq in places.items():
+            following = self._followed.get(name)
+            # What could not be written to the disk has not happened, and is told to nobody.
+            if following is not None and following.cursor < min(seq, following.session.head) and not following.gone:
+                return None
+        self._behind.popleft()
+        return frame
 
     # Life
 

@@ -37,15 +37,14 @@ def programs(providers: Providers) -> frozenset[str]:
     return frozenset(name for name, ways in methods if any(way.type == "oauth" for way in ways))
 
 
-async def model_lists(providers: Providers, *, programs_too: bool = False) -> ModelLists:
-    """The models of all providers that can be used now: with a key, or a server that runs here; with ``programs_too``
-    those that are signed in to as well.
+async def model_lists(providers: Providers) -> ModelLists:
+    """The models of all providers that can be used now: with a key, or a server that runs here. Programs with tools of
+    their own answer no conversation of this protocol.
 
     No key is tried for it. The default model of a provider is the first of its models.
     """
     ready = {status.id for status in await providers.status() if status.ready}
-    if not programs_too:
-        ready -= programs(providers)
+    ready -= programs(providers)
     entries = [entry for entry in await providers.catalogue(among=ready) if entry.id in ready] if ready else []
     return ModelLists(
         local=tuple(model for entry in entries if _is_here(entry) for model in _models(entry)),

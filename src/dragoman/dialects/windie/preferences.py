@@ -84,7 +84,7 @@ async def update_settings(link: WindieLink, host: Host, message: ClientMessage) 
 
 async def list_models(link: WindieLink, host: Host, message: ClientMessage) -> None:
     """Answer ``models-listed``."""
-    lists = await model_lists(host.providers, programs_too=bool(host.settings.host_tools))
+    lists = await model_lists(host.providers)
     link.reply(message.id, ModelsListed(local=lists.local, online=lists.online, vision=lists.vision))
 
 
@@ -134,8 +134,8 @@ def _keys(wanted: UpdateSettings, caller: Caller, host: Host) -> dict[str, str]:
     for name, most in _LONGEST.items():
         if len(getattr(wanted, name) or "") > most:
             raise InvalidRequest(f"{name} must have at most {most} characters")
-    if not host.settings.host_tools and (wanted.model_provider or "").strip() in programs(host.providers):
-        raise InvalidRequest("model_provider is a program with tools of its own, which this server keeps to itself")
+    if (wanted.model_provider or "").strip() in programs(host.providers):
+        raise InvalidRequest("model_provider is a program with tools of its own, which runs no such conversation")
     given = wanted.provider_api_keys or {}
     keys = {name: entry.api_key.strip() for name, entry in given.items() if entry.api_key and entry.api_key.strip()}
     if keys and not caller.trusted:

@@ -44,8 +44,7 @@ async def rehydrate(link: WindieLink, user: User, host: Host, message: ClientMes
     if user.lanes.knows(asked.conversation_ref, message.id):
         log.info("message %s came again while it is worked on", message.id)
         return
-    async with user.lanes.turn(link, asked.conversation_ref, message.id) as place:
-        place.begun = True  # no query: nobody's stop ends it
+    async with user.lanes.turn(link, asked.conversation_ref, message.id, query=False):
         session = await host.conversations.open(user.caller, asked.conversation_ref, {}, asked.workspace_path)
         if session.state.kind != "native":
             raise Unsupported("the agent of this conversation remembers it by itself")

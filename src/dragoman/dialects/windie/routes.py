@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from functools import cache
+from weakref import WeakValueDictionary
 
 import msgspec
 from starlette.requests import Request
@@ -110,7 +111,7 @@ class _Application:
     def __init__(self, host: Host, routes: Sequence[Route]) -> None:
         self._host = host
         self._table = Table(routes)
-        self._places = asyncio.Semaphore(host.settings.uploads)
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def answered(self, request: Request) -> Response:
         """The answer, or the error in its stead."""
@@ -131,23 +132,27 @@ class _Application:
         query = read_query(request, route.query) if route.query is not None else None
         caller = caller_of(install)
         if route.streams:
-            async with self._place():
+            async with self._place(caller.owner):
                 return _as_response(await route.handler(Call(host, request, caller, query, None)))
         body = await read_json(request, route.body, host.settings) if route.body is not None else None
         return _as_response(await route.handler(Call(host, request, caller, query, body)))
 
     @contextlib.asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """One of the places; nobody waits for it for ever. Raises ``Problem`` (503)."""
+    async def _place(self, owner: str) -> AsyncIterator[None]:
+        """One of this user's places, which slow uploads of others do not take; nobody waits for it for ever.
+
+        Raises ``Problem`` (503).
+        """
+        places = self._places.setdefault(owner, asyncio.Semaphore(self._host.settings.uploads))
         try:
             async with asyncio.timeout(PLACE_SECONDS):
-                await self._places.acquire()
+                await places.acquire()
         except TimeoutError:
             raise Problem(503, TOO_MANY, headers={"retry-after": "30"}) from None
         try:
             yield
         finally:
-            self._places.release()
+            places.release()
 
 
 def _as_response(answer: msgspec.Struct | Response) -> Response:

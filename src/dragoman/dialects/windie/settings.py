@@ -84,7 +84,7 @@ class WindieSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Bytes of a JSON body."""
 
     uploads: int = 4
-    """Artifacts that are taken at once; others wait."""
+    """Artifacts of one user that are taken at once; others wait."""
 
 
 def with_environment(settings: WindieSettings, environment: Mapping[str, str]) -> WindieSettings:

@@ -36,18 +36,21 @@ async def stop_query(link: WindieLink, user: User, host: Host, message: ClientMe
     """Stop what is asked for, and answer ``stop-query-ack`` once all of it has ended. Raises what the hub refuses."""
     asked = message.payload
     assert isinstance(asked, StopQuery)
-    stopped = await _given_up(link, user, asked)
-    for session in await _sessions(user.caller, host, asked):
-        stopped += await _stop(link, user.caller, session, asked)
+    # What is asked after the stop begins after its answer: a client takes whatever runs then for stopped.
+    with user.lanes.held(asked.conversation_ref):
+        stopped = await _given_up(link, user, asked)
+        for session in await _sessions(user.caller, host, asked):
+            stopped += await _stop(link, user.caller, session, asked)
+        link.reply_behind(message.id, _ack(asked, stopped))
+
+
+def _ack(asked: StopQuery, stopped: list[Stopped]) -> StopQueryAck:
     one = stopped[0] if len(set(stopped)) == 1 else (None, None)
-    link.reply(
-        message.id,
-        StopQueryAck(
-            status="stopped" if stopped else "not-running",
-            canceled=bool(stopped),
-            conversation_ref=asked.conversation_ref or one[0],
-            turn_ref=asked.turn_ref or one[1],
-        ),
+    return StopQueryAck(
+        status="stopped" if stopped else "not-running",
+        canceled=bool(stopped),
+        conversation_ref=asked.conversation_ref or one[0],
+        turn_ref=asked.turn_ref or one[1],
     )
 
 

@@ -44,7 +44,11 @@ async def tool_result(link: WindieLink, user: User, host: Host, message: ClientM
     assert isinstance(given, ToolResult)
     found = _call(link, given.request_id) if given.request_id not in taking else None
     if found is None:
-        log.info("TOOL_NOT_FOUND: a result came for %.200r, which is no open call of its link", given.request_id)
+        log.log(
+            link.noise(),
+            "TOOL_NOT_FOUND: a result came for %.200r, no open call of its link",
+            given.request_id,
+        )
         return
     taking.add(given.request_id)
     try:
@@ -80,7 +84,7 @@ async def tool_bundle_result(
     assert isinstance(given, ToolBundleResult)
     found = _bundle(link, given.bundle_id) if given.bundle_id not in taking else None
     if found is None:
-        log.info("TOOL_NOT_FOUND: results came for bundle %.200r, which is none of its link's", given.bundle_id)
+        log.log(link.noise(), "TOOL_NOT_FOUND: results came for bundle %.200r, none of its link's", given.bundle_id)
         return
     taking.add(given.bundle_id)
     try:

@@ -6,6 +6,7 @@ A greeting gets a plain answer. Some prompts show what an agent can do, with rea
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
@@ -88,8 +89,7 @@ def _since_prompt(messages: Sequence[Message]) -> tuple[str, list[ToolMessage]]:
     results: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, UserMessage):
-            # What was said in turns that ended badly is joined with the newest prompt; that one comes last.
-            return message.text.rpartition("\n\n")[2], results[::-1]
+            return _asked(message.text), results[::-1]
         if isinstance(message, ToolMessage):
             results.append(message)
     return "", results
@@ -102,6 +102,15 @@ def _calls(act: _Use, place: int) -> Iterable[StreamEvent]:
         yield PartGrew(call, text)
         yield PartClosed(call)
         yield CallMade(call, tool, text)
+
+
+def _asked(text: str) -> str:
+    """The newest prompt: what was said in turns that ended badly is joined with it, and it comes last. Some clients put
+    it into a section of its own, behind what else the model is to see."""
+    inside = text.rpartition("<user_query>")[2].partition("</user_query>")
+    if inside[1]:
+        return html.unescape(inside[0].strip())
+    return text.rpartition("\n\n")[2]
 
 
 def _words(text: str) -> list[str]:
