@@ -65,6 +65,8 @@ class WindieLink:
         """Answers that wait until these conversations are told up to there. One for each stop that is worked on."""
         self._decoding = False
         self._working = 0
+        self._held = 0
+        """Bytes of the messages that are worked on."""
         self._noise = 0
         self._over = False
         self._loop = asyncio.get_running_loop()
@@ -85,7 +87,7 @@ class WindieLink:
             self._decoding = True
             self._dialect.tasks.start(self._shake(message), "handshake")
         elif size_of(message) < self._settings.offload_bytes:
-            self._take(self._decoded(message))
+            self._take(self._decoded(message), size_of(message))
         else:
             self._decoding = True
             self._dialect.tasks.start(self._decode_aside(message), "decode")
@@ -231,13 +233,16 @@ class WindieLink:
     async def _decode_aside(self, message: str | bytes) -> None:
         """In the dialect's thread; no further message is taken meanwhile, so that their order stays."""
         try:
-            self._take(await self._dialect.aside(lambda: self._decoded(message)))
+            self._take(await self._dialect.aside(lambda: self._decoded(message)), size_of(message))
         finally:
             self._decoding = False
             self._wire.wake()
 
-    def _take(self, message: ClientMessage | ProtocolProblem) -> None:
-        """Every message is worked on by itself, so that a tool's result is taken while its query waits for it."""
+    def _take(self, message: ClientMessage | ProtocolProblem, size: int) -> None:
+        """Every message is worked on by itself, so that a tool's result is taken while its query waits for it.
+
+        ``size`` is in bytes; what is worked on is kept as long.
+        """
         commands = self._commands
         assert commands is not None
         if isinstance(message, ProtocolProblem):
@@ -245,15 +250,17 @@ class WindieLink:
             self.reply(message.message_id, Error(message=message.message))
         elif commands.is_exempt(message):
             self._dialect.tasks.start(self._run(commands, message), "result")
-        elif self._working >= self._settings.tasks:
+        elif self._working >= self._settings.tasks or self._held + size > self._settings.tasks_bytes:
             self.reply(message.id, Error(message=TOO_MANY))
         else:
             self._working += 1
+            self._held += size
             task = self._dialect.tasks.start(self._run(commands, message), "message")
-            task.add_done_callback(self._worked)
+            task.add_done_callback(lambda _: self._worked(size))
 
-    def _worked(self, _: object) -> None:
+    def _worked(self, size: int) -> None:
         self._working -= 1
+        self._held -= size
 
     async def _run(self, commands: Commands, message: ClientMessage) -> None:
         try:

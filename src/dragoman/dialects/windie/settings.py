@@ -59,6 +59,9 @@ class WindieSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Messages of one link that are worked on at once, queries that wait or run among them; one more is refused.
     Results of tools and stops are always taken."""
 
+    tasks_bytes: int = 32 * 1024 * 1024
+    """Bytes of those messages together; one beyond that is refused alike."""
+
     decision_seconds: float = 300.0
     """That a turn begun here waits for a decision, which nobody can take in this protocol, before it is a denial."""
 
