@@ -228,7 +228,8 @@ class WindieLink:
         try:
             return decode(message, limit=self._settings.message_limit, values=self._settings.message_values)
         except ProtocolProblem as problem:
-            return problem
+            # One that was never raised: its traceback would hold the message until cycles are next looked for.
+            return ProtocolProblem(problem.message, problem.message_id)
 
     async def _decode_aside(self, message: str | bytes) -> None:
         """In the dialect's thread; no further message is taken meanwhile, so that their order stays."""
