@@ -121,8 +121,16 @@ async def replay(
             await Replay(link, Ids(fresh), patient=patient).play(conversation.steps[1:])
             for turn in list(link.client.turns):
                 await link.over(turn)
+            await house.at_rest()
             await link.barrier()
+            await link.until(lambda: shortened(link), "the end of what shortens the conversation")
     return link
+
+
+def shortened(link: Link) -> bool:
+    """Whether each shortening that began has ended."""
+    ends = {event["turn_ref"] for kind in ("completed", "failed") for event in link.of(f"context-compaction-{kind}")}
+    return {event["turn_ref"] for event in link.of("context-compaction-started")} <= ends
 
 
 KEYS = "Invalid settings: provider_api_keys"

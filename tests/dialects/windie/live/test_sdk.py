@@ -18,7 +18,7 @@ from dragoman.client.windie import (
     TurnStopped,
     WindieOptions,
 )
-from tests.agents.native.model_server.heard import Result
+from tests.agents.native.model_server.heard import Assistant, Result
 from tests.agents.native.model_server.script import Failure
 from tests.client.chopper import Chopper
 from tests.dialects.hub.rig import eventually
@@ -130,6 +130,37 @@ async def test_rehydrate(house: House, agent: Agent) -> None:
     assert "My name is Ada." in told
     assert "Hello Ada." in told
     assert "forget this" not in told
+
+
+async def test_calls_of_a_history_stay_with_their_results(house: House, agent: Agent) -> None:
+    """Bug 15: a web search vanished from a history that was brought back; and a result without a call is nobody's."""
+    call = {"id": "call_7", "type": "function", "function": {"name": "web_search", "arguments": '{"query": "cats"}'}}
+    history = [
+        {"role": "user", "content": "Find cats.", "message_type": "user_query"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {
+            "role": "tool",
+            "content": "A cat.",
+            "message_type": "tool_output",
+            "tool_name": "web_search",
+            "tool_call_id": "call_7",
+        },
+        {
+            "role": "tool",
+            "content": "An orphan.",
+            "message_type": "tool_output",
+            "tool_name": "web_search",
+            "tool_call_id": "call_8",
+        },
+        {"role": "assistant", "content": "There is one.", "message_type": "assistant_response"},
+    ]
+    await agent.rehydrate("conv", history)
+    await agent.ask(HELLO, "conv", limit=LIMIT)
+    messages = house.asked()[-1].messages
+    (result,) = [message for message in messages if isinstance(message, Result)]
+    (called,) = [called for message in messages if isinstance(message, Assistant) for called in message.calls]
+    assert (result.text, called.id) == ("A cat.", result.id)
+    assert "There is one." in str(messages)
 
 
 async def test_a_history_that_is_none_is_refused_and_changes_nothing(house: House, agent: Agent) -> None:
