@@ -137,10 +137,6 @@ KEYS = "Invalid settings: provider_api_keys"
 """Keys of providers are the server's: an install may not set them, though clients in use offer to."""
 
 
-COMPACTION_STOPPED = ("says stopped, and no turn in its reach was open",)
-"""A shortening is taken for a query by the stop behind it (``test_remaining.py``)."""
-
-
 def stray(link: Link) -> list[tuple[Frame, str]]:
     """Events that the client threw away; shortenings, which have turns of their own, and refusals are none of these."""
     return [
@@ -173,7 +169,7 @@ async def test_a_recorded_conversation_comes_to_what_it_should(
     assert stray(link) == []
     refusals = [frame["payload"]["message"] for frame in link.of("error") if "sequence" not in frame]
     assert [message.startswith(KEYS) for message in refusals] == ([] if auth == "nobody" else [True])
-    link.judge(allow=COMPACTION_STOPPED)
+    link.judge()
 
 
 @pytest.mark.parametrize(("name", "conversation"), cases(refused=False))
@@ -185,7 +181,7 @@ async def test_a_recorded_conversation_all_at_once(
     link = await replay(house, name, conversation, patient=False)
     for query, turn in zip(conversation.queries, link.client.turns.values(), strict=True):
         assert turn.outcome in (query.wanted, "stopped"), (query.text, turn.problem)
-    link.judge(allow=COMPACTION_STOPPED)
+    link.judge()
 
 
 @pytest.mark.parametrize(("name", "conversation"), cases(refused=False))
@@ -197,7 +193,7 @@ async def test_a_recorded_conversation_twice_to_one_server(
     outcomes = [[turn.outcome for turn in link.client.turns.values()] for link in links]
     assert outcomes[0] == outcomes[1] == [query.wanted for query in conversation.queries]
     for link in links:
-        link.judge(allow=COMPACTION_STOPPED)
+        link.judge()
 
 
 @pytest.mark.parametrize(("name", "conversation"), cases(refused=True))
