@@ -39,7 +39,7 @@ async def stop_query(link: WindieLink, user: User, host: Host, message: ClientMe
     # What is asked after the stop begins after its answer: a client takes whatever runs then for stopped.
     with user.lanes.held(asked.conversation_ref):
         stopped = await _given_up(link, user, asked)
-        for session in await _sessions(user.caller, host, asked):
+        for session in await _sessions(user, host, asked):
             stopped += await _stop(link, user.caller, session, asked)
         link.reply_behind(message.id, _ack(asked, stopped))
 
@@ -64,21 +64,20 @@ async def _given_up(link: WindieLink, user: User, asked: StopQuery) -> list[Stop
     return [(place.ref, place.message_id) for place in places]
 
 
-async def _sessions(caller: Caller, host: Host, asked: StopQuery) -> list[Session]:
+async def _sessions(user: User, host: Host, asked: StopQuery) -> list[Session]:
     """Where it may run: the conversation that is named, or all of the user's that something runs or waits in."""
     if asked.conversation_ref is not None:
-        found = await host.conversations.find(caller, asked.conversation_ref)
+        found = await host.conversations.find(user.caller, asked.conversation_ref)
         return [found] if found is not None else []
-    names = [row.session for row in host.registry.rows(LOCAL) if row.unsettled]
-    sessions = []
-    for name in names:
-        try:
-            session = await host.registry.get(LOCAL, name)
-        except HubError:
-            continue  # it went meanwhile
-        if _has_own(session, caller.principal.id):
-            sessions.append(session)
-    return sessions
+    # Rows say what is on the disk: a prompt that has only just been given is known where it was given.
+    sessions = {session.id: session for link in user.links.values() for session in link.sessions()}
+    for row in host.registry.rows(LOCAL):
+        if row.unsettled and row.session not in sessions:
+            try:
+                sessions[row.session] = await host.registry.get(LOCAL, row.session)
+            except HubError:
+                continue  # it went meanwhile
+    return [session for session in sessions.values() if _has_own(session, user.caller.principal.id)]
 
 
 async def _stop(link: WindieLink, caller: Caller, session: Session, asked: StopQuery) -> list[Stopped]:
