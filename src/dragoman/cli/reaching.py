@@ -56,8 +56,10 @@ class Reach:
         if len(found) == 1:
             return found[0]
         if not found:
+            which = f"{kind} session" if kind is not None else "session"
             what = f"begins with {beginning!r}" if beginning is not None else "is live"
-            raise UnclearSession(f"no session {what} (dragoman sessions lists them)")
+            hint = "; dragoman chat --session ID takes up any" if kind is not None else ""
+            raise UnclearSession(f"no {which} {what} (dragoman sessions lists them{hint})")
         what = f"begin with {beginning!r}" if beginning is not None else "are live"
         raise UnclearSession(f"{len(found)} sessions {what}: {', '.join(row['session'][:8] for row in found[:8])}")
 

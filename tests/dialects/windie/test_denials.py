@@ -43,7 +43,7 @@ async def test_what_nobody_permits_is_denied_and_the_turn_goes_on(quick: Place) 
     assert resolved.answer.accept is False
     assert [end.status for end in of(facts, ToolEnded)] == ["denied"]
     assert not (Path(quick.hub.cwd) / "made").exists()
-    assert any("dragoman attach" in frame["payload"].get("text", "") for frame in client.heard)
+    assert any("dragoman chat --session" in frame["payload"].get("text", "") for frame in client.heard)
 
 
 async def test_each_decision_has_its_own_time(quick: Place) -> None:

@@ -399,7 +399,7 @@ def test_a_question_says_where_it_can_be_answered() -> None:
     )
     (name, payload) = told(asked)[-1]
     assert name == "streaming-response"
-    for part in ("rm -r x", "1) Yes; 2) No", "dragoman attach s"):
+    for part in ("rm -r x", "1) Yes; 2) No", "dragoman chat --session s"):
         assert part in payload["text"]
 
 

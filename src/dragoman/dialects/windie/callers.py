@@ -36,12 +36,15 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def principal(self) -> Principal:
-        """Who they are to the hub, before they are narrowed to one conversation (``for_session``)."""
-        return Principal(f"windie:{self.user_id}", _RIGHTS)
+        """Who they are to the hub, before they are narrowed to one conversation (``for_session``).
+
+        Nobody is an install's user by saying so.
+        """
+        return Principal(f"{'windie' if self.install_id is None else 'windie-install'}:{self.user_id}", _RIGHTS)
 
     def for_session(self, session: str) -> Principal:
         """Who they are in this session, and no other."""
-        return Principal(f"windie:{self.user_id}", _RIGHTS, frozenset({session}))
+        return msgspec.structs.replace(self.principal, only=frozenset({session}))
 
 
 def caller_of(install: Install | None, claimed: str = DEFAULT_USER) -> Caller:

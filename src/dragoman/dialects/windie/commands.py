@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dragoman.hub.errors import HubError
 
 from . import client_messages as client
@@ -43,6 +45,12 @@ class Commands:
 
     async def handle(self, message: client.ClientMessage) -> None:
         """Do what it says. Raises ``HubError``."""
+        ref = getattr(message.payload, "conversation_ref", None)
+        if ref is not None:
+            name = await self._host.conversations.name(self._user.caller, ref)
+            if name != ref:
+                payload = msgspec.structs.replace(message.payload, conversation_ref=name)
+                message = msgspec.structs.replace(message, payload=payload)
         await _HANDLERS[type(message.payload)](self, message)
 
     def lost(self) -> None:

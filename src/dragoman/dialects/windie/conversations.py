@@ -54,6 +54,17 @@ class Conversations:
             return None
         return session if session.state.closed is None else None
 
+    async def name(self, caller: Caller, ref: str) -> str:
+        """The one name of a conversation: the id of one of the caller's own means the name that it was given."""
+        try:
+            row = self._registry.row(LOCAL, ref)
+        except (Gone, UnknownSession):
+            return ref
+        if not self.is_users(caller, row):
+            return ref
+        session = await self.find(caller, ref)
+        return ref_of(session) if session is not None else ref
+
     async def open(self, caller: Caller, ref: str, settings: Mapping[str, Json], workspace: str | None) -> Session:
         """That session, made with these settings when there is none. Raises what the hub refuses."""
         async with self._naming.setdefault((caller.user_id, ref), asyncio.Lock()):

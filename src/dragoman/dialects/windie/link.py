@@ -65,10 +65,13 @@ class WindieLink:
         """Answers that wait until these conversations are told up to there. One for each stop that is worked on."""
         self._decoding = False
         self._working = 0
+        self._urgent = 0
+        """Results and stops that are worked on: none waits for another message, and so reading can wait for them."""
         self._held = 0
         """Bytes of the messages that are worked on."""
         self._noise = 0
         self._over = False
+        self._gone = False
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._patience = self._loop.call_later(self._settings.handshake_seconds, self._too_late)
@@ -77,7 +80,8 @@ class WindieLink:
 
     @property
     def congested(self) -> bool:
-        return self._decoding or self._outbox.full
+        waiting = self._urgent + len(self._behind)
+        return self._decoding or self._outbox.full or waiting >= self._settings.tasks
 
     def receive(self, message: str | bytes) -> None:
         if self._over:
@@ -96,6 +100,8 @@ class WindieLink:
         """This link sends no pings of its own."""
 
     def pull(self) -> bytes | None:
+        if self._gone:
+            return None
         frame = self._outbox.take() or self._due()
         if frame is not None:
             return frame
@@ -109,13 +115,7 @@ class WindieLink:
 
     def lost(self) -> None:
         self._over = True
-        self._patience.cancel()
-        if self._commands is not None:
-            self._commands.lost()
-        for following in self._followed.values():
-            following.close()
-        if self._user is not None:
-            self._user.leave(self)
+        self._let_go()
 
     # For commands and the user
 
@@ -250,7 +250,8 @@ class WindieLink:
             log.log(self.noise(), "PARSE_VALIDATION_ERROR: %.300r", message.message)
             self.reply(message.message_id, Error(message=message.message))
         elif commands.is_exempt(message):
-            self._dialect.tasks.start(self._run(commands, message), "result")
+            self._urgent += 1
+            self._dialect.tasks.start(self._run(commands, message), "result").add_done_callback(self._urgent_done)
         elif self._working >= self._settings.tasks or self._held + size > self._settings.tasks_bytes:
             self.reply(message.id, Error(message=TOO_MANY))
         else:
@@ -258,6 +259,10 @@ class WindieLink:
             self._held += size
             task = self._dialect.tasks.start(self._run(commands, message), "message")
             task.add_done_callback(lambda _: self._worked(size))
+
+    def _urgent_done(self, _: object) -> None:
+        self._urgent -= 1
+        self._wire.wake()
 
     def _worked(self, size: int) -> None:
         self._working -= 1
@@ -313,3 +318,17 @@ class WindieLink:
             self._over = True
             log.info("a windie link is ended: %s", why)
             self._wire.close(REFUSED, reason)
+            self._let_go()  # a client that does not read would take its time to be gone
+
+    def _let_go(self) -> None:
+        """Nothing goes on for this link."""
+        if self._gone:
+            return
+        self._gone = True
+        self._patience.cancel()
+        if self._commands is not None:
+            self._commands.lost()
+        for following in self._followed.values():
+            following.close()
+        if self._user is not None:
+            self._user.leave(self)

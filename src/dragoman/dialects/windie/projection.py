@@ -433,7 +433,7 @@ def asking(fact: DecisionOpened, session: str) -> str:
     choices = f" ({options})" if options else ""
     return (
         f"[Waiting for an answer, which this client cannot give: {fact.text}{choices}. "
-        f"Answer it with `dragoman attach {session}` or in any other client.]"
+        f"Answer it with `dragoman chat --session {session}` or in any other client.]"
     )
 
 

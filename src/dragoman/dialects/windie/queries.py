@@ -149,7 +149,9 @@ class _Asking:
         return receipt
 
     async def _submitted(self, session: Session, principal: Principal, received: Received, *, ours: bool) -> Receipt:
-        asked, content = self._asked, content_of(self._asked)
+        asked = self._asked
+        # What is no model with a conversation of ours (a program at a terminal, say) is told what the person wrote.
+        content = content_of(asked) if session.state.kind == "native" else asked.text
         return await session.submit(
             principal,
             asked.text,
