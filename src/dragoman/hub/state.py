@@ -51,7 +51,7 @@ from .events import (
 from .journal import SessionRow
 from .standing import AgentStatus, Executor, Exit, OpenCall, OpenTurn, SavedCheckpoint, StopSignal
 
-LISTED_SETTINGS = ("zone", "auto_accept", "suggestion")
+LISTED_SETTINGS = ("zone", "auto_accept", "suggestion", "conversation_ref")
 LISTED_OPTIONS = ("attach", "vouched")
 """What lists show of a session's settings and options, where they are given."""
 

@@ -47,7 +47,7 @@ class Commands:
         """Do what it says. Raises ``HubError``."""
         ref = getattr(message.payload, "conversation_ref", None)
         if ref is not None:
-            name = await self._host.conversations.name(self._user.caller, ref)
+            name = self._host.conversations.name(self._user.caller, ref)
             if name != ref:
                 payload = msgspec.structs.replace(message.payload, conversation_ref=name)
                 message = msgspec.structs.replace(message, payload=payload)

@@ -24,7 +24,7 @@ from .settings import WindieSettings
 DIALECT = "windie"
 
 REF = "conversation_ref"
-"""The session's setting that says what its user calls it."""
+"""The session's setting that says what its user calls it. Lists show it."""
 
 
 class Conversations:
@@ -54,7 +54,7 @@ class Conversations:
             return None
         return session if session.state.closed is None else None
 
-    async def name(self, caller: Caller, ref: str) -> str:
+    def name(self, caller: Caller, ref: str) -> str:
         """The one name of a conversation: the id of one of the caller's own means the name that it was given."""
         try:
             row = self._registry.row(LOCAL, ref)
@@ -62,8 +62,8 @@ class Conversations:
             return ref
         if not self.is_users(caller, row):
             return ref
-        session = await self.find(caller, ref)
-        return ref_of(session) if session is not None else ref
+        given = row.detail.get(REF)
+        return given if isinstance(given, str) else ref
 
     async def open(self, caller: Caller, ref: str, settings: Mapping[str, Json], workspace: str | None) -> Session:
         """That session, made with these settings when there is none. Raises what the hub refuses."""

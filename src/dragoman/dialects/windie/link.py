@@ -148,8 +148,8 @@ class WindieLink:
         self._wire.wake()
 
     def follows(self, session: str) -> bool:
-        """Whether it is told of this conversation."""
-        return session in self._followed
+        """Whether it is told of this conversation, and still there."""
+        return not self._over and session in self._followed
 
     def sessions(self) -> list[Session]:
         """The conversations that it is told of, or was until it was lost."""
@@ -269,6 +269,8 @@ class WindieLink:
         self._held -= size
 
     async def _run(self, commands: Commands, message: ClientMessage) -> None:
+        if self._gone:
+            return
         try:
             await commands.handle(message)
         except HubError as problem:
