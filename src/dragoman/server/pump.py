@@ -54,6 +54,9 @@ class PumpLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Open links; a further upgrade is answered 503."""
 
 
+CLOSE_LIMIT = 10.0
+"""Seconds after which a link that was closed, and whose socket takes nothing, is dropped."""
+
 BROKEN = (1011, "internal error")
 """How a link ends that cannot go on: its client may come back, and silence would tell it nothing."""
 
@@ -99,6 +102,8 @@ class Pump:
             self._flush()
 
     def close(self, code: int, reason: str = "") -> None:
+        if self._closing is None:
+            self._loop.call_later(CLOSE_LIMIT, self._close_unread)
         self._closing = (code, reason)
         if self._link is not None:
             self._flush()
@@ -258,6 +263,11 @@ class Pump:
         self._broken = True
         self._incoming.clear()
         self._socket.write_close(*BROKEN)
+
+    def _close_unread(self) -> None:
+        """A peer that reads nothing cannot be told that it is over: it is so all the same."""
+        if not self._gone and self._socket.alive:
+            self._socket.kill()
 
     def _heartbeat(self) -> None:
         """Ping a silent peer. Drop one that has not been heard for two intervals and reads nothing either."""

@@ -267,17 +267,44 @@ async def test_a_query_waits_for_a_turn_that_began_elsewhere(here: Place) -> Non
     client = await here.client()
     await client.ended(client.ask("hello"))
     session = await here.session()
+    before = session.state.settings["system_prompt"]
     await session.submit(LOCAL, WAIT, via="test")
     name = client.ask("next", agent_definition=definition(system_prompt={"mode": "replace", "content": "New."}))
     await turns_of_the_loop(50)
     assert client.told(name) == []
-    assert session.state.settings.get("system_prompt") is None, "nothing changes under a turn that runs"
+    assert session.state.settings["system_prompt"] == before, "nothing changes under a turn that runs"
     await session.cancel(LOCAL, via="test")
     assert (await client.ended(name)).endswith("next")
     assert "New." in here.model.requests[-1].system
 
 
 # Repeats
+
+
+@pytest.mark.parametrize("others", [0, 2])
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
+async def test_who_comes_back_with_a_querys_id_is_told_its_turn_from_the_beginning(
+    here: Place, end: str, others: int
+) -> None:
+    client, watcher = await here.client(), await here.client()
+    text = script({"completed": "say Hi.", "failed": "fail", "cancelled": "say Hi.\nwait"}[end])
+    name = client.ask(text)
+    if end == "cancelled":
+        await client.reply(name, "streaming-response")
+        await (await here.session()).cancel(LOCAL, via="test")
+    whole = await watcher.reply(name, "streaming-complete", "error")
+    told = [frame for frame in watcher.heard if frame.get("id") == name]
+    for number in range(others):
+        await client.ended(client.ask(script(f"say {number}")))
+    client.leave()
+    back = await here.client()
+    back.ask(text, name=name)
+    assert await back.reply(name, "streaming-complete", "error") == whole
+    assert [frame for frame in back.heard if frame.get("id") == name] == told
+    back.ask(text, name=name)  # once more: nothing new begins
+    next_ = back.ask(script("say next"))
+    await back.ended(next_)
+    assert [frame["id"] for frame in back.heard if frame["type"] == "query-accepted"][-1] == next_
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -457,6 +484,6 @@ async def test_a_link_that_is_being_closed_begins_nothing(here: Place) -> None:
     await client.ended(client.ask("hello"))
     client.ask(WAIT, "new")
     client.link.revoked()
-    session = await here.session("new")
     await until(lambda: len(here.dialect.tasks) == 0, "nothing is worked on any more")
-    assert not await prompts(here, session)
+    (known,) = here.hub.registry.rows(LOCAL)
+    assert known.session == (await here.session()).id

@@ -88,9 +88,12 @@ class Conversations:
         """The folder that a client's path is, if it lies under a configured workspace; None: it is only a text."""
         if path is None or not self._workspaces or not Path(path).is_absolute():
             return None
-        real = Path(path).resolve()
-        allowed = any(real == each or each in real.parents for each in self._workspaces)
-        return real if allowed and real.is_dir() else None
+        try:
+            real = Path(path).resolve()
+            allowed = any(real == each or each in real.parents for each in self._workspaces)
+            return real if allowed and real.is_dir() else None
+        except (OSError, RuntimeError, ValueError):
+            return None  # too long, links that lead in a circle, a NUL: no path of this machine
 
     def is_users(self, caller: Caller, row: SessionRow) -> bool:
         """Whether this session was made by the caller here."""

@@ -13,7 +13,7 @@ from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
 
 from .conversations import ref_of
-from .messages import Turn, encode_event
+from .messages import Error, StreamingComplete, Turn, encode_event
 from .projection import Projection, Said, beginning
 
 Frames = FrameCache[None]
@@ -23,8 +23,8 @@ Frames = FrameCache[None]
 class Following:
     """``link`` is the id of the link, ``user_id`` what its user is called on the wire.
 
-    ``since`` is where in the log it begins, for a conversation that was at rest there; else it is where the session is
-    now, or before its open turn.
+    ``start`` is where in the log it begins, with the projection that stands there; else it is where the session is now,
+    or before its open turn. ``only`` is the one turn that is told, up to its end.
     """
 
     def __init__(
@@ -36,15 +36,18 @@ class Following:
         frames: Frames,
         tasks: TaskOwner,
         wake: Callable[[], None],
-        since: int | None = None,
+        start: tuple[int, Projection] | None = None,
+        only: str | None = None,
     ) -> None:
         self.session = session
         self._link = link
         self._user_id = user_id
         self._frames = frames
-        self.cursor, self._projection = beginning(session.shown)
-        if since is not None and since < self.cursor:
-            self.cursor, self._projection = since, Projection(session.id, begun=since > 1)
+        self.cursor, self._projection = start if start is not None else beginning(session.shown)
+        self.began = self.cursor
+        self.ended = False
+        """Whether the one turn that was to be told has ended."""
+        self._only = only
         self._muted: set[str] = set()
         self._source = EventSource(session, self.cursor, tasks=tasks, wake=wake)
 
@@ -77,7 +80,7 @@ class Following:
         self._source.close()
 
     def _made(self, event: Event) -> bytes:
-        said = [each for each in self._projection.take(event) if each.turn_ref not in self._muted]
+        said = [each for each in self._projection.take(event) if self._is_told(each)]
         if not said:
             self._unmute(event)
             return b""
@@ -89,6 +92,14 @@ class Following:
         made = b"".join(text_frame(self._encoded(each)) for each in said)
         self._frames.put(key, None, made)
         return made
+
+    def _is_told(self, said: Said) -> bool:
+        if self._only is None:
+            return said.turn_ref not in self._muted
+        if said.turn_ref != self._only or self.ended:
+            return False
+        self.ended = isinstance(said.payload, Error | StreamingComplete)
+        return True
 
     def _unmute(self, event: Event) -> None:
         """Once nothing runs or waits here, no turn is left that could be muted."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.dialects.base import Outbox, Wire
 from dragoman.dialects.frames import text_frame
-from dragoman.hub.errors import HubError
+from dragoman.hub.errors import HubError, LimitReached
+from dragoman.hub.events import PromptSubmitted
 from dragoman.hub.session import Session
 from dragoman.services.installs import InstallsUnavailable, InvalidToken, MissingToken
 
@@ -22,6 +23,7 @@ from .commands import Commands
 from .decoding import HandshakeRefused, ProtocolProblem, decode, decode_handshake, size_of
 from .following import Following
 from .messages import ClientToolManifest, Error, ReplyPayload, StartupPayload, encode_reply, encode_startup
+from .projection import Projection
 from .remote_tools import remote_tools
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ class WindieLink:
         self._followed: OrderedDict[str, Following] = OrderedDict()
         self._behind: deque[tuple[dict[str, int], bytes]] = deque()
         """Answers that wait until these conversations are told up to there. One for each stop that is worked on."""
+        self._retold: deque[Following] = deque()
+        """Turns that are over, and are told once more."""
         self._decoding = False
         self._working = 0
         self._urgent = 0
@@ -111,7 +115,7 @@ class WindieLink:
             if frame is not None:
                 self._followed.move_to_end(name)  # the others get their turn
                 return frame
-        return self._due()
+        return self._due() or self._told_again()
 
     def lost(self) -> None:
         self._over = True
@@ -143,7 +147,33 @@ class WindieLink:
             frames=self._dialect.frames,
             tasks=self._dialect.tasks,
             wake=self._wire.wake,
-            since=since,
+            start=None if since is None else (since, Projection(session.id, begun=since > 1)),
+        )
+        self._wire.wake()
+
+    def has_told_from(self, session: Session, seq: int) -> bool:
+        """Whether this link has followed a conversation since before this event of it."""
+        following = self._followed.get(session.id)
+        return following is not None and following.began < seq
+
+    def retell(self, session: Session, prompt: PromptSubmitted, after: int) -> None:
+        """Tell a turn that is over from its beginning, which is behind ``after``. Raises ``LimitReached``."""
+        if len(self._retold) >= self._settings.tasks:
+            raise LimitReached(TOO_MANY)
+        assert self.caller is not None
+        state = session.shown
+        projection = Projection(session.id, (prompt,), begun=state.turns > 1 or state.histories > 0)
+        self._retold.append(
+            Following(
+                session,
+                link=self.id,
+                user_id=self.caller.user_id,
+                frames=self._dialect.frames,
+                tasks=self._dialect.tasks,
+                wake=self._wire.wake,
+                start=(after, projection),
+                only=prompt.client_message_id,
+            )
         )
         self._wire.wake()
 
@@ -279,6 +309,18 @@ class WindieLink:
             log.exception("a windie message failed")
             self.reply(message.id, Error(message=FAILED))
 
+    def _told_again(self) -> bytes | None:
+        while self._retold:
+            told = self._retold[0]
+            frame = told.take()
+            if frame is not None:
+                return frame
+            if not (told.ended or told.gone or told.cursor >= told.session.shown.seq):
+                return None  # more of it is on its way from the disk
+            told.close()
+            self._retold.popleft()
+        return None
+
     def _due(self) -> bytes | None:
         """The oldest answer that was waiting for conversations to be told, once they are."""
         if not self._behind:
@@ -306,7 +348,7 @@ class WindieLink:
                 self._user.released(following.session, following.cursor)
 
     def _too_late(self) -> None:
-        self._end(f"it did not say who it is within {self._settings.handshake_seconds:g} s")
+        self._end(f"PARSE_TIMEOUT_ERROR: it did not say who it is within {self._settings.handshake_seconds:g} s")
 
     def _too_silent(self) -> None:
         left = self._heard_at + self._settings.receive_seconds - self._loop.time()
@@ -330,7 +372,7 @@ class WindieLink:
         self._patience.cancel()
         if self._commands is not None:
             self._commands.lost()
-        for following in self._followed.values():
+        for following in (*self._followed.values(), *self._retold):
             following.close()
         if self._user is not None:
             self._user.leave(self)

@@ -76,6 +76,7 @@ async def update_settings(link: WindieLink, host: Host, message: ClientMessage) 
             if changes := _changes(wanted):
                 await change(changes)
     except InvalidRequest as problem:
+        log.info("CONFIG_ERROR: settings of %s are refused: %.300r", caller.user_id, str(problem))
         link.reply(message.id, Error(message=f"Invalid settings: {problem}"))
         return
     link.definition, link.accepted = definition, accepted

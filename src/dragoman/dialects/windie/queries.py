@@ -1,7 +1,7 @@
 """A query: what its session runs with, its screenshots, its prompt (spec §5 query).
 
-A query that comes again with the same id is the same one (invariant 3): nothing is said of it that was not said before,
-but its link is told of its turn from now on.
+A query that comes again with the same id is the same one (invariant 3): nothing new comes of it. A link that was not
+there is told its turn from the beginning, whether it runs or is over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.hub.errors import InvalidRequest, LimitReached
-from dragoman.hub.events import Attachment, TurnEnded
+from dragoman.hub.events import Attachment, PromptSubmitted, TurnEnded
 from dragoman.hub.permissions import Principal
 from dragoman.hub.session import Session
 from dragoman.hub.turns import Receipt
@@ -93,8 +93,23 @@ class _Asking:
         if receipt is None:
             return
         place.begun = True
-        if ours and not receipt.duplicate:
+        if receipt.duplicate:
+            await self._tell_again(session, receipt)
+        elif ours:
             await _over(session, receipt)
+
+    async def _tell_again(self, session: Session, receipt: Receipt) -> None:
+        """A turn that is over is told from its beginning to a link that was not there for it: its client has come back
+        and does not know what became of its query."""
+        turn, queue = session.shown.turn, session.shown.queue
+        if (turn is not None and turn.prompt == receipt.prompt) or any(it.prompt == receipt.prompt for it in queue):
+            return  # it is told as it goes
+        began = await session.seq_of(f"turn:{receipt.prompt}")
+        prompt = await session.fact_at(receipt.seq)
+        assert isinstance(prompt, PromptSubmitted)
+        first = receipt.seq + 1 if began is None else began
+        if not self._link.has_told_from(session, first):
+            self._link.retell(session, prompt, first - 1)
 
     # What it runs with
 

@@ -19,6 +19,13 @@ SERVERS_OWN = ("web_search",)
 
 _OUR_NAMES = {wire: ours for ours, wire in WIRE_NAMES.items()}
 
+PROMPT = """\
+You are a helpful assistant. What you can do is done by tools, most of which run on the person's own machine: call \
+them rather than guess, look before you change anything, and change no more than was asked. Say what you found or did \
+in plain words, and be brief. When something is unclear and guessing would cost more than asking, ask. Never say that \
+you did something that you did not do, and never invent a result."""
+"""The system prompt of a conversation that may not touch this host: it says nothing of it."""
+
 MODEL_VARIANT = "@@"
 """What follows it in a model's id says how the model is to think; the model itself is before it."""
 
@@ -54,7 +61,7 @@ def turn_settings(wanted: Wanted, settings: WindieSettings) -> TurnSettings:
     replaced = wanted.definition.system_prompt.replacement if wanted.definition is not None else None
     return TurnSettings(
         {
-            "system_prompt": replaced,
+            "system_prompt": replaced if replaced is not None or settings.host_tools else PROMPT,
             "instructions": _instructions(wanted) or None,
             "enabled_tools": [_OUR_NAMES.get(name, name) for name in visible if name not in clients],
             "provider": _text(wanted.preferences.get("model_provider")),
