@@ -277,7 +277,8 @@ class WindieLink:
         commands = self._commands
         assert commands is not None
         if isinstance(message, ProtocolProblem):
-            log.log(self.noise(), "PARSE_VALIDATION_ERROR: %.300r", message.message)
+            assert self.caller is not None
+            log.log(self.noise(), "PARSE_VALIDATION_ERROR: from %s: %.300r", self.caller.user_id, message.message)
             self.reply(message.message_id, Error(message=message.message))
         elif commands.is_exempt(message):
             self._urgent += 1
@@ -360,7 +361,7 @@ class WindieLink:
     def _end(self, why: str, reason: str = "") -> None:
         if not self._over:
             self._over = True
-            log.info("a windie link is ended: %s", why)
+            log.info("a windie link of %s is ended: %s", self.caller.user_id if self.caller else "nobody", why)
             self._wire.close(REFUSED, reason)
             self._let_go()  # a client that does not read would take its time to be gone
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
+from dragoman.dialects.base import EVERYDAY
 from dragoman.services.runs import (
     Acted,
     ActiveRunLimit,
@@ -186,7 +187,8 @@ async def create(call: Call) -> Created:
 
 @_told
 async def heartbeat(call: Call) -> Beaten:
-    """What a worker is to do."""
+    """What a worker is to do. Such come all the time."""
+    call.request.scope[EVERYDAY] = True
     return await call.host.runs.heartbeat(Heartbeat(**_given(call.body)))
 
 
@@ -211,7 +213,8 @@ async def events(call: Call) -> EventPage:
 
 @_told
 async def relay(call: Call) -> Acted:
-    """An event from the worker."""
+    """An event from the worker, one of many."""
+    call.request.scope[EVERYDAY] = True
     return await call.host.runs.relay(call.path["run_id"], Relay(**_given(call.body)))
 
 

@@ -61,7 +61,7 @@ async def _end_call(
     link: WindieLink, user: User, host: Host, given: ToolResult, session: Session, call: OpenCall
 ) -> None:
     if not given.success:
-        log.info("TOOL_EXECUTION_ERROR: %s of session %s failed", call.tool, session.id)
+        log.info("TOOL_EXECUTION_ERROR: %s of session %s failed: %.200r", call.tool, session.id, given.error)
     data = given.data or ToolData()
     pictures = await _pictures(session, host, user, data.screenshot_ref, data.screenshot)
     result = CallResult(

@@ -11,8 +11,8 @@ class InstallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Clients that register themselves, and the tokens that they are known by."""
 
     auth: Literal["auto", "on", "off"] = "auto"
-    """Whether requests must show an install's token: ``auto`` wants one unless the server listens on loopback only and
-    has no token of its own; ``off`` is refused beyond loopback."""
+    """Whether requests must show an install's token: ``on`` always wants one, ``auto`` unless the server listens on
+    loopback only and has no token of its own; ``off`` wants none, and is refused beyond loopback."""
 
     kept: int = 10_000
     """Installs that are known at once; a further one is refused until one is revoked or expires."""
