@@ -220,7 +220,7 @@ def test_every_fact_that_the_checker_counts_moves_the_fold() -> None:
     not_folded = {kind.__name__ for kind in get_args(AnyFact) if kind not in _FOLDS}
     assert not_folded == {
         *("StepStarted", "StepEnded", "PartStarted", "PartDelta", "PartEnded", "RawPart"),
-        *("SourceCited", "Compacted", "ContextReported", "LogWritten", "ToolProgressed"),
+        *("SourceCited", "ContextReported", "LogWritten", "ToolProgressed"),
         *("SubagentStarted", "SubagentEnded", "ClientToolsDeclared", "TodosChanged", "Notified"),
         *("ArtifactStored", "CheckpointRestored"),
     }

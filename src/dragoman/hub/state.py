@@ -18,6 +18,7 @@ from .events import (
     CancelRequested,
     CheckpointDeleted,
     CheckpointTaken,
+    Compacted,
     DecisionOpened,
     DecisionResolved,
     DecisionRevised,
@@ -88,6 +89,8 @@ class SessionState(msgspec.Struct):
     """How many there ever were, the open one included."""
     reported_model: str | None = None
     """The model that the agent's newest tokens were spent on."""
+    compaction: str | None = None
+    """The shortening of the context that is under way."""
     histories: int = 0
     """How often a client's history was taken in."""
     resets: int = 0
@@ -347,6 +350,13 @@ def _revised(state: SessionState, fact: DecisionRevised, at: int) -> None:  # no
         state.answered[fact.decision] = fact.answered
 
 
+def _compacted(state: SessionState, fact: Compacted, at: int) -> None:  # noqa: ARG001
+    if fact.phase == "started":
+        state.compaction = fact.compaction
+    elif state.compaction == fact.compaction:
+        state.compaction = None
+
+
 def _merged(state: SessionState, fact: HistoryMerged, at: int) -> None:  # noqa: ARG001
     state.histories += bool(fact.messages)
 
@@ -455,6 +465,7 @@ _REVISABLE = (
 _FOLDS: dict[type, Callable[[SessionState, Any, int], None]] = {
     SessionCreated: _created,
     SettingsChanged: _settings,
+    Compacted: _compacted,
     HistoryMerged: _merged,
     HistoryReset: _reset,
     TerminalReserved: _reserved,

@@ -514,3 +514,17 @@ async def test_a_real_turn_with_a_clients_tool_and_one_of_ours(tmp_path: Path) -
         "tool-call",
         "tool-output",
     ]
+
+
+def test_who_joins_while_a_context_is_shortened_is_not_told_an_end_without_a_start() -> None:
+    def shortened(phase: str) -> Compacted:
+        return Compacted(compaction="k", phase=phase, reason="manual")  # type: ignore[arg-type]
+
+    state = SessionState(session="s")
+    state.apply(Event(1, 1, "e", shortened("started")))
+    after, late = beginning(state)
+    assert (after, list(late.take(Event(2, 2, "e", shortened("completed"))))) == (1, [])
+    state.apply(Event(2, 2, "e", shortened("completed")))
+    after, late = beginning(state)
+    again = Compacted(compaction="l", phase="started", reason="manual")
+    assert [each.sequence for each in late.take(Event(3, 3, "e", again))] == [1]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.agents.native.providers.conversation import ToolMessage
+from dragoman.dialects.windie import tool_results
 from dragoman.hub.events import ToolEnded
 from tests.agents.native.native_rig import of, script
 from tests.hub.rig import turns_of_the_loop, until
@@ -343,3 +344,16 @@ async def test_results_are_taken_however_much_is_worked_on(here: Place) -> None:
     client.send("tool-result", result(call))
     assert await client.ended(name) == "done"
     assert (await client.reply(others[0], "streaming-complete"))["id"] == others[0]
+
+
+async def test_a_result_that_the_disk_does_not_take_is_taken_later(here: Place, monkeypatch: Any) -> None:
+    """No client sends it again, and its turn waits for it."""
+    monkeypatch.setattr(tool_results, "DISK_AGAIN", 0.01)
+    client = await working(here)
+    name, call = await called(client)
+    here.hub.journal.fail("no room")
+    client.send("tool-result", result(call))
+    await turns_of_the_loop(20)
+    assert client.told(name)[-1] == "tool-call"
+    here.hub.journal.heal()
+    assert await client.ended(name) == "done"

@@ -19,7 +19,8 @@ SCHEMA_DEPTH = 12
 DESCRIPTION_CHARACTERS = 2000
 
 RESERVED_GROUNDING = ("grounded_mouse_action", "grounded_scroll_action")
-RESERVED = frozenset({"web_search", *RESERVED_GROUNDING})
+RESERVED = frozenset({"web_search", "webSearch", *RESERVED_GROUNDING})
+"""The contract's, and the name by which the model knows the first."""
 
 ExecutionTarget = Literal["local_runtime"]
 ArgumentResolution = Literal["passthrough", "backend_grounding"]

@@ -138,16 +138,25 @@ class Projection:
     """The fold of one conversation. Feed it every event of the log in order.
 
     It may begin anywhere but inside a turn: then ``waiting`` are the prompts that wait there, and ``begun`` is whether
-    the conversation had a turn before (``beginning``).
+    the conversation had a turn before, ``compaction`` a shortening that is under way: its end is not told, as its start
+    was not (``beginning``).
     """
 
-    def __init__(self, session: str, waiting: Iterable[PromptSubmitted] = (), *, begun: bool = False) -> None:
+    def __init__(
+        self,
+        session: str,
+        waiting: Iterable[PromptSubmitted] = (),
+        *,
+        begun: bool = False,
+        compaction: str | None = None,
+    ) -> None:
         self._session = session
         self._waiting: dict[str, PromptSubmitted] = {prompt.prompt: prompt for prompt in waiting}
         self._turn: _Turn | None = None
         self._begun = begun
         """Whether anything was said before the next turn, here or in what a client remembers."""
         self._compactions: dict[str, int] = {}
+        self._unheard = compaction
         self._at = 0
 
     def take(self, event: Event) -> Iterator[Said]:
@@ -343,6 +352,8 @@ class Projection:
         """A name and numbers of its own, also inside a turn."""
         fact = event.fact
         assert isinstance(fact, Compacted)
+        if fact.compaction == self._unheard:
+            return
         number = self._compactions.pop(fact.compaction, 0) + 1
         if fact.phase == "started":
             self._compactions[fact.compaction] = number
@@ -359,7 +370,8 @@ def beginning(state: SessionState) -> tuple[int, Projection]:
     if there is one, so that they are told all of it."""
     turn = state.turn
     if turn is None:
-        return state.seq, Projection(state.session, state.queue, begun=state.turns > 0 or state.histories > 0)
+        begun = state.turns > 0 or state.histories > 0
+        return state.seq, Projection(state.session, state.queue, begun=begun, compaction=state.compaction)
     waiting = state.queue if turn.submitted is None else (turn.submitted, *state.queue)
     return turn.seq - 1, Projection(state.session, waiting, begun=state.turns > 1 or state.histories > 0)
 

@@ -6,6 +6,7 @@ is given the output and the screenshots alone; all else stays beside the result.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,14 @@ import msgspec
 from msgspec import UNSET
 
 from dragoman.hub.client_tools import CallResult
-from dragoman.hub.errors import AlreadyEnded, HubError, InvalidRequest, LimitReached, UnknownCall
+from dragoman.hub.errors import (
+    AlreadyEnded,
+    HubError,
+    InvalidRequest,
+    LimitReached,
+    StorageUnavailable,
+    UnknownCall,
+)
 from dragoman.hub.events import Attachment, Json, Problem
 from dragoman.hub.permissions import Principal
 from dragoman.hub.session import Session
@@ -33,6 +41,9 @@ log = logging.getLogger("dragoman.windie")
 
 WELL = ("ok", "success")
 """What clients say of a step that went well; anything else says that it did not."""
+
+DISK_AGAIN = 1.0
+"""Seconds until a result that could not be written is tried again, as long as its call is open."""
 
 _STATE = ("system_state", "system_state_internal", "capture_meta")
 
@@ -116,6 +127,19 @@ class _Results:
         self._pictures = pictures
 
     async def end(self, results: Sequence[CallResult], bundle: str | None = None) -> None:
+        while True:
+            try:
+                await self._end_once(results, bundle)
+            except StorageUnavailable as problem:
+                # No client sends a result twice: the call would wait for its time to be over.
+                log.warning("a result in session %s waits for the disk: %s", self._session.id, problem)
+                await asyncio.sleep(DISK_AGAIN)
+                if not any(result.call in self._session.state.calls for result in results):
+                    return
+            else:
+                return
+
+    async def _end_once(self, results: Sequence[CallResult], bundle: str | None) -> None:
         try:
             await self._given(results, bundle)
         except (LimitReached, InvalidRequest) as problem:

@@ -38,6 +38,8 @@ class User:
         self._tasks = tasks
         self._ended = ended
         self._ending: asyncio.Task[None] | None = None
+        self._left: dict[str, Session] = {}
+        """What links that are gone were told of, and is under way."""
         self._heads: dict[str, int] = {}
         """The user's own sessions that no link follows, each with its newest event when that was so last."""
         self._stop = host.registry.watch(self._changed)
@@ -60,8 +62,10 @@ class User:
     def leave(self, link: WindieLink) -> None:
         """The link is gone; with the last one the user's turns end, after ``linger_seconds``."""
         self.links.pop(link.id, None)
+        seen = (*self._left.values(), *link.sessions())
+        self._left = {session.id: session for session in seen if session.state.unsettled}
         if not self.links:
-            self._ending = self._tasks.start(self._end(link), "end")
+            self._ending = self._tasks.start(self._end(), "end")
 
     def released(self, session: Session, cursor: int) -> None:
         """A link follows this conversation no more."""
@@ -70,9 +74,9 @@ class User:
 
     # Inside
 
-    async def _end(self, last: WindieLink) -> None:
+    async def _end(self) -> None:
         await asyncio.sleep(self._host.settings.linger_seconds)
-        for session in last.sessions():
+        for session in self._left.values():
             await self._cancel(session)
         self._stop()
         self._ended(self)
