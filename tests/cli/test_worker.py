@@ -210,7 +210,7 @@ async def test_with_an_installs_token_the_runs_are_that_users(tmp_path: Path) ->
 
 
 async def test_what_the_server_cannot_keep_is_told_without_its_content(tmp_path: Path) -> None:
-    async with staged(tmp_path, runs="payload_bytes = 1000\n") as stage:
+    async with staged(tmp_path, runs="payload_bytes = 500\n") as stage:
         stage.model.script(say("x" * 1000, "!"))
         run = await stage.runs.create()
         stage.worker("--once")
