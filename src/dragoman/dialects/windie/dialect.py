@@ -68,6 +68,7 @@ class WindieDialect:
         self.settings = settings
         self.message_limit = ROOM * settings.handshake_limit
         self.tasks = TaskOwner("windie")
+        self.closing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="windie")
         self.frames: Frames = FrameCache(settings.shared_frames, settings.shared_bytes)
         self.host = Host(
@@ -100,9 +101,10 @@ class WindieDialect:
         return WindieLink(self, shown, wire)
 
     async def close(self, budget: float) -> None:
-        self._thread.shutdown(wait=False)
+        self.closing = True
         self._denials.close()
         await self.tasks.close(budget)
+        self._thread.shutdown(wait=False)
 
     # For links
 

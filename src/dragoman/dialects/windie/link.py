@@ -88,7 +88,7 @@ class WindieLink:
         return self._decoding or self._outbox.full or waiting >= self._settings.tasks
 
     def receive(self, message: str | bytes) -> None:
-        if self._over:
+        if self._over or self._dialect.closing:
             return
         self._heard_at = self._loop.time()
         if self.caller is None:
