@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 IdSource = Callable[[], str]
@@ -34,3 +36,9 @@ class SystemClock:
 def random_id() -> str:
     """A UUID, version 4."""
     return str(uuid.uuid4())
+
+
+@lru_cache(4096)
+def iso_time(ms: int) -> str:
+    """Milliseconds since 1970 as ``2026-02-11T12:00:00.000Z``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from dragoman.services.observability.harness import HarnessContext, iso_time, tidied
+from dragoman.hub.clock import iso_time
+from dragoman.services.observability.harness import HarnessContext, tidied
 
 NOW = 1_795_817_227_128
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from dragoman.hub.clock import iso_time
 from dragoman.hub.standing import SavedCheckpoint
 from dragoman.hub.state import SessionState
 from dragoman.hub.workspace import WANTED
-from dragoman.services.observability.harness import iso_time
 
 from . import workspace_messages as around
 

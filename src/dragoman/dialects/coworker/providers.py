@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import UNSET
 
 from dragoman.hub import providers as hub
+from dragoman.hub.clock import iso_time
 from dragoman.hub.workspace_config import WorkspaceConfig
-from dragoman.services.observability.harness import iso_time
 
 from .messages import PROVIDERS
 from .provider_messages import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from dragoman.dialects.frame_cache import FrameCache
 from dragoman.dialects.frames import text_frame
 from dragoman.dialects.reading import EventSource
+from dragoman.hub.clock import iso_time
 from dragoman.hub.events import Event
 from dragoman.hub.session import Session
 from dragoman.hub.tasks import TaskOwner
@@ -114,9 +114,4 @@ class Following:
             turn_ref=said.turn_ref,
         )
         payload = said.shown_to(self._link)
-        return encode_event(turn, payload, timestamp=_iso(said.at), sequence=said.sequence)
-
-
-def _iso(at: int) -> str:
-    """Milliseconds since 1970 as ``2026-03-03T16:00:00.000Z``."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return encode_event(turn, payload, timestamp=iso_time(said.at), sequence=said.sequence)

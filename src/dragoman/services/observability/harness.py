@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
-
 import msgspec
+
+from dragoman.hub.clock import iso_time
 
 SETTING = "harness_context"
 """The key of a session's settings that holds it, in its wire form. It survives a reset of the conversation."""
@@ -50,9 +49,3 @@ def tidied(given: HarnessContext, now: int) -> KeptContext:
 
 def _filled(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts if text.strip())
-
-
-@lru_cache(4096)
-def iso_time(ms: int) -> str:
-    """``2026-02-11T12:00:00.000Z``."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

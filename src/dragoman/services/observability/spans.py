@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from dragoman.hub.clock import iso_time
 from dragoman.hub.events import Problem
 
 from .activity import (
@@ -24,7 +25,6 @@ from .activity import (
     TurnDone,
     Where,
 )
-from .harness import iso_time
 
 Value = str | int | float | bool | tuple[str, ...]
 Attributes = dict[str, Value]

@@ -5,8 +5,10 @@ docs/runs.md has the whole table.
 
 from __future__ import annotations
 
+from dragoman.hub.clock import iso_time
+
 from .errors import ActiveRunLimit, RunFinished, WorkerMismatch
-from .messages import Control, Dispatch, Heartbeat, Relay, RunRequest, Status, WorkerView, iso
+from .messages import Control, Dispatch, Heartbeat, Relay, RunRequest, Status, WorkerView
 from .settings import RunsSettings
 from .state import Asked, Assigned, Beat, Controlled, Dispatched, LeaseEnded, Recorded, Relayed, Run, WorkerLost
 
@@ -45,7 +47,7 @@ def worker_of(beat: Heartbeat, now: int) -> WorkerView:
         session_id=beat.session_id,
         status=beat.status,
         metadata=beat.metadata,
-        last_heartbeat_at=iso(now),
+        last_heartbeat_at=iso_time(now),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -178,9 +177,3 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     events: list[RunEvent]
     next_after_seq: int
-
-
-def iso(at: int) -> str:
-    """Milliseconds since 1970 as ``2026-03-03T16:00:00.000Z``."""
-    seconds, rest = divmod(at, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"

@@ -7,6 +7,8 @@ from copy import deepcopy
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.hub.clock import iso_time
+
 from .messages import (
     ACTIVE,
     Action,
@@ -19,7 +21,6 @@ from .messages import (
     RunView,
     Status,
     WorkerView,
-    iso,
 )
 
 TERMINAL: dict[str, Status] = {"streaming-complete": "completed", "error": "failed"}
@@ -243,7 +244,7 @@ def _controlled(run: Run, change: Controlled, at: int) -> Run:
         action=change.action,
         requested_by=change.requested_by,
         control_mode=change.control_mode,
-        created_at=iso(at),
+        created_at=iso_time(at),
     )
     # A worker that comes later finds the run as it then is: it need not be told how it came to be so.
     pending = (*run.pending, told) if run.worker is not None else run.pending
@@ -290,9 +291,9 @@ def view_of(run: Run) -> RunView:
         status=run.status,
         control_mode=run.control_mode,
         worker=deepcopy(run.worker),
-        created_at=iso(run.created_at),
-        updated_at=iso(run.updated_at),
-        last_heartbeat_at=None if run.last_heartbeat_at is None else iso(run.last_heartbeat_at),
+        created_at=iso_time(run.created_at),
+        updated_at=iso_time(run.updated_at),
+        last_heartbeat_at=None if run.last_heartbeat_at is None else iso_time(run.last_heartbeat_at),
         last_event_seq=run.last_event_seq,
     )
 
@@ -316,5 +317,9 @@ def assignment_of(run: Run) -> AssignedRun:
 def event_of(seq: int, fact: Recorded) -> RunEvent:
     """A fact as clients see it."""
     return RunEvent(
-        seq=seq, timestamp=iso(fact.at), event_type=fact.event_type, source=fact.source, payload=deepcopy(fact.payload)
+        seq=seq,
+        timestamp=iso_time(fact.at),
+        event_type=fact.event_type,
+        source=fact.source,
+        payload=deepcopy(fact.payload),
     )
